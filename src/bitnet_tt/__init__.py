@@ -1,0 +1,1 @@
+"""BitNet on TT-NN, as any client would write it. Not built yet."""

@@ -1,0 +1,1 @@
+"""PyBuda: the machine spoken to in graphs."""

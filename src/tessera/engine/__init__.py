@@ -1,0 +1,1 @@
+"""How values are computed: one module for each family, pure functions on torch tensors."""

@@ -1,0 +1,1 @@
+"""Tensor files and the caches built on them."""

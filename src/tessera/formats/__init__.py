@@ -1,0 +1,1 @@
+"""What a number is: dtypes, tiles, shapes, rounding, packing."""

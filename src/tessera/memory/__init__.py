@@ -1,0 +1,1 @@
+"""Where bytes live: cores, shards, memory configs, specs, bank allocators."""

@@ -1,0 +1,1 @@
+"""A chip at work: devices, tensors, launch, observers, queues, events, traces, telemetry."""

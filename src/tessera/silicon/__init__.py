@@ -1,0 +1,1 @@
+"""What a chip is: boards and clusters as data."""

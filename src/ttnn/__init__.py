@@ -1,0 +1,1 @@
+"""TT-NN: the machine spoken to operation by operation."""

@@ -1,0 +1,1 @@
+"""The operations of TT-NN, a file or folder for each family."""
