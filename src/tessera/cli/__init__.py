@@ -1,1 +1,1 @@
-"""The `tessera` command."""
+"""The `tessera` command: a table of subcommands (`main.COMMANDS`), one module each under `commands/`."""

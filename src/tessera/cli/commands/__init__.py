@@ -1,0 +1,1 @@
+"""One module per subcommand: `EXAMPLES`, `add_arguments(parser)` and `run(args) -> exit code`."""
