@@ -169,7 +169,7 @@ class Board:
     clock_hz: int
     dram_bandwidth: Bandwidth
     power_watts: int
-    mesh: tuple[int, int] = (1, 1)
+    mesh_shape: tuple[int, int] = (1, 1)
     """Rows and columns of chips, as in MeshShape."""
     torus: bool = False
     pcie_devices: int = 1
@@ -182,13 +182,13 @@ class Board:
         return self.chip.arch
 
     @property
-    def chips(self) -> int:
-        return self.mesh[0] * self.mesh[1]
+    def num_chips(self) -> int:
+        return self.mesh_shape[0] * self.mesh_shape[1]
 
     # -- places ------------------------------------------------------------
 
     @property
-    def grid(self) -> Xy:
+    def compute_grid(self) -> Xy:
         """Compute cores that also store tensors, with the board's default way to dispatch."""
         return self.grids[self.dispatch.grid_key]
 
@@ -213,7 +213,7 @@ class Board:
 
     @property
     def compute_cores(self) -> int:
-        return self.grid.x * self.grid.y
+        return self.compute_grid.x * self.compute_grid.y
 
     @property
     def l1(self) -> L1:
@@ -326,7 +326,7 @@ def get(name: str) -> Board:
     chip = _chip(data["chip"])
     inherited = {"dispatch": chip.dispatch, "clock_hz": chip.clock_hz, "dram_bandwidth": chip.dram_bandwidth}
     given = {key: _frozen(key, value) for key, value in data.items() if key != "chip"}
-    rows, columns = given.get("mesh", (1, 1))
+    rows, columns = given.get("mesh_shape", (1, 1))
     if len(given["harvested"]) == 1:  # one entry stands for all chips
         given["harvested"] *= rows * columns
     return Board(**{**inherited, **given, "chip": chip})

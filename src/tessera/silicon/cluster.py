@@ -1,6 +1,6 @@
 """How the chips of a board are joined: which chip lies where in the mesh, and the Ethernet links between neighbours.
 
-A cluster is only arithmetic on `Board.mesh`: chips are numbered row by row, and a torus also joins the ends of each row and column.
+A cluster is only arithmetic on `Board.mesh_shape`: chips are numbered row by row, and a torus also joins the ends of each row and column.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Cluster:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.board.mesh
+        return self.board.mesh_shape
 
     def __len__(self) -> int:
-        return self.board.chips
+        return self.board.num_chips
 
     def coordinate(self, chip: int) -> tuple[int, int]:
         """(row, column) of a chip in the mesh."""
