@@ -1,1 +1,84 @@
-"""TT-NN: the machine spoken to operation by operation."""
+"""TT-NN: the machine spoken to operation by operation.
+
+Importing it opens nothing and imports no optional dependency. Every public name of official TT-NN is here or says, when it is
+used, that Tessera does not have it yet.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+from tessera import __version__ as __version__
+from tessera.runtime.tensor import Tensor as Tensor
+
+from ttnn import types as types  # isort: skip
+from ttnn.types import *  # isort: skip  # noqa: F403
+from ttnn import config as config, core as core, decorators as decorators, device as device, distributed as distributed  # isort: skip
+from ttnn.config import *  # noqa: F403
+from ttnn.core import *  # noqa: F403
+from ttnn.device import *  # noqa: F403
+from ttnn.distributed import *  # noqa: F403
+from ttnn.program_configs import *  # noqa: F403
+from ttnn import tensor as _tensor  # isort: skip
+from ttnn.decorators import (
+    NotBuilt as _NotBuilt,
+    attach_golden_function as attach_golden_function,
+    command_queue as command_queue,
+    dump_operations as dump_operations,
+    get_fallback_function as get_fallback_function,
+    get_golden_function as get_golden_function,
+    query_registered_operations as query_registered_operations,
+)
+from ttnn.binding import interface as _interface
+from ttnn import operations as operations  # isort: skip
+
+_tensor.equip()
+device.equip()
+
+
+def _publish() -> None:
+    """Put every registered operation where its name says, making the modules on the way."""
+    for name, found in decorators.REGISTERED_OPERATIONS.items():
+        path = name.split(".")
+        place: Any = sys.modules[__name__]
+        for depth in range(2, len(path)):
+            module = ".".join(path[:depth])
+            if not hasattr(place, path[depth - 1]):
+                made = ModuleType(module, f"Operations of {module}.")
+                made.__getattr__ = _missing(module)  # type: ignore[method-assign]
+                sys.modules[module] = made
+                setattr(place, path[depth - 1], made)
+            place = getattr(place, path[depth - 1])
+        setattr(place, path[-1], found)
+
+
+def _missing(module: str) -> Any:
+    def find(name: str) -> Any:
+        full = f"{module}.{name}"
+        row = None if name.startswith("__") else _interface().get(full)
+        if row is not None and row.get("kind") in ("op", "function"):
+            return _NotBuilt(full)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
+
+
+#: Modules that clients import by name and that most programs never touch.
+_LAZY = ("graph", "operation_tracer", "profiler", "tracer", "model_preprocessing", "dot_access", "reflection", "comparison", "graph_report")
+
+importlib.import_module("ttnn.operations.registry")
+_publish()
+_find = _missing(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY or name == "_ttnn":
+        try:
+            return importlib.import_module(f"ttnn.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"ttnn.{name}":
+                raise
+    return _find(name)

@@ -1,0 +1,107 @@
+"""What a tensor holds and where: one part for each chip, each part with two faces of the same content.
+
+*Values* is a row-major torch tensor of the logical shape; *image* is the physical bytes as the chip and a `.tensorbin` hold
+them. Either face is made from the other when first asked for, and kept. Values are never changed in place by anyone but
+`writable()`, so two buffers may share one values tensor until one of them writes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import torch
+
+from tessera.formats.dtype import FORMATS
+from tessera.formats.packing import pack, unpack
+
+if TYPE_CHECKING:
+    from tessera.memory.allocator import Allocation
+    from tessera.memory.spec import TensorSpec
+    from tessera.runtime.device import Device
+
+_ids = itertools.count(1)
+
+
+class Buffer:
+    """The content of one or more tensors. `values[i]` and `images[i]` are the faces of part i; None until made."""
+
+    __slots__ = ("__weakref__", "allocated", "allocation", "borrowed", "device", "images", "spec", "unique_id", "values")
+
+    def __init__(
+        self,
+        spec: TensorSpec,
+        values: list[torch.Tensor | None],
+        *,
+        device: Device | None = None,
+        allocation: Allocation | None = None,
+        images: list[torch.Tensor | None] | None = None,
+        borrowed: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.values = values
+        self.images = images
+        self.device = device
+        self.allocation = allocation
+        self.allocated = True
+        self.borrowed = borrowed  # the values are the user's own memory: copy before they go to a device
+        self.unique_id = next(_ids)
+
+    def part(self, index: int = 0) -> torch.Tensor:
+        """The values face of one part, shaped as this buffer's own spec."""
+        if not self.allocated:
+            raise RuntimeError("Tensor is not allocated. Its buffer was deallocated; a deallocated tensor cannot be used")
+        found = self.values[index]
+        if found is None:
+            image = self.images[index] if self.images is not None else None
+            if image is None:  # allocated and never written: the software device answers zeros
+                found = torch.zeros(self.spec.dims, dtype=FORMATS[self.spec.dtype].values)
+            else:
+                found = unpack(image, self.spec)
+            self.values[index] = found
+        return found
+
+    def image(self, index: int = 0) -> torch.Tensor:
+        """The bytes face of one part."""
+        if self.images is None:
+            self.images = [None] * len(self.values)
+        found = self.images[index]
+        if found is None:
+            found = self.images[index] = pack(self.part(index), self.spec)
+        elif not self.allocated:
+            raise RuntimeError("Tensor is not allocated. Its buffer was deallocated; a deallocated tensor cannot be used")
+        return found
+
+    def replace(self, index: int, values: torch.Tensor) -> None:
+        """Give a part new content; other tensors on this buffer see it."""
+        if not self.allocated:
+            raise RuntimeError("Tensor is not allocated. Its buffer was deallocated; it cannot be written")
+        self.values[index] = values
+        if self.images is not None:
+            self.images[index] = None
+
+    def writable(self, index: int = 0) -> torch.Tensor:
+        """The values of a part for writing in place: copied first if anyone else can see the same memory."""
+        values = self.part(index)
+        count = torch._C._storage_Use_Count(values.untyped_storage()._cdata)
+        if self.borrowed or count > 2:  # one reference is ours, one is `values`' own storage object
+            values = values.clone()
+            self.borrowed = False
+        self.replace(index, values)
+        return values
+
+    def free(self) -> None:
+        """Give the memory back; a second call does nothing."""
+        if not self.allocated:
+            return
+        self.allocated = False
+        self.values = [None] * len(self.values)
+        self.images = None
+        if self.allocation is not None:
+            device, self.allocation, allocation = self.device, None, self.allocation
+            if device is not None:
+                device.release(self, allocation)
+
+    def __del__(self) -> None:
+        if self.allocation is not None and self.allocated and self.device is not None:
+            self.device.release(self, self.allocation)

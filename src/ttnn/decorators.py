@@ -1,0 +1,319 @@
+"""How an operation is declared, called and found again.
+
+`@operation("ttnn.softmax", golden=...)` turns a function into a public operation. A call is bound to the official overloads, run, and, when it
+turned out to be one launch on its own arguments, remembered whole: the next call with equal specs and arguments goes straight to computing.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from tessera.runtime.launch import Launch, recording, rounded
+from tessera.runtime.observers import OBSERVERS, notify
+from tessera.runtime.tensor import Tensor
+from ttnn.binding import Binding, interface
+
+REGISTERED_OPERATIONS: dict[str, Operation] = {}
+
+#: Argument types whose equality is enough to know that a call is the same call. Everything else makes a call too rich to remember.
+_PLAIN = {int, float, bool, str, type(None)}
+_VALUE_TYPES: set[type] = set()
+
+
+def plain_value_types(*types: type) -> None:
+    """Declare immutable, hashable argument types (dtypes, layouts, memory configs, shapes): calls with them may be remembered."""
+    _VALUE_TYPES.update(types)
+
+
+class Plan:
+    """A whole call that is known to be one launch: what to compute on which arguments, and the spec of what comes out."""
+
+    __slots__ = ("attributes", "compute", "inputs", "name", "spec")
+
+    def __init__(self, record: Launch, inputs: tuple[int | str, ...]) -> None:
+        self.name = record.name
+        self.compute = record.compute
+        self.inputs = inputs
+        self.spec = record.outputs[0].spec
+        self.attributes = record.attributes
+
+
+class Operation:
+    """A public operation: callable, with its official name, overloads and golden function."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        golden_function: Callable[..., Any] | None = None,
+        renames: dict[str, str] | None = None,
+        planned: bool = True,
+        is_cpp_operation: bool | None = None,
+        is_experimental: bool = False,
+        preprocess_golden_function_inputs: Callable[..., Any] | None = None,
+        postprocess_golden_function_outputs: Callable[..., Any] | None = None,
+    ) -> None:
+        self.python_fully_qualified_name = name
+        self.function = function
+        self.golden_function = golden_function
+        self.preprocess_golden_function_inputs = preprocess_golden_function_inputs
+        self.postprocess_golden_function_outputs = postprocess_golden_function_outputs
+        self.is_experimental = is_experimental or ".experimental." in name
+        self.renames = renames or {}
+        self.planned = planned
+        self._cpp = is_cpp_operation
+        self.__name__ = name.rsplit(".", 1)[-1]
+        self.__qualname__ = name
+        self.__module__ = name.rsplit(".", 1)[0]
+        self.__doc__ = function.__doc__
+
+    @property
+    def name(self) -> str:
+        return self.python_fully_qualified_name
+
+    @functools.cached_property
+    def is_cpp_operation(self) -> bool:
+        return bool(interface().get(self.name, {}).get("cpp")) if self._cpp is None else self._cpp
+
+    @functools.cached_property
+    def binding(self) -> Binding | None:
+        """The official overloads; None for operations that are plain Python functions there too."""
+        row = interface().get(self.name)
+        return Binding(self.name, row["signatures"]) if row and row.get("cpp") and row.get("signatures") else None
+
+    def __repr__(self) -> str:
+        return f"Operation(python_fully_qualified_name='{self.name}')"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __gt__(self, other: Operation) -> bool:
+        return self.name < other.name
+
+    # -- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if OBSERVERS:
+            return self._watched(args, kwargs)
+        if self.planned:
+            # A key of specs and plain values; anything richer (program configs, torch tensors) goes the long way.
+            device = None
+            key: list[Any] = [self]
+            add = key.append
+            for value in args:
+                kind = value.__class__
+                if kind is Tensor:
+                    add(value.spec)
+                    if device is None:
+                        device = value.buffer.device
+                elif kind in _PLAIN:
+                    add(kind)
+                    add(value if value else repr(value))  # 0.0 and -0.0 are equal and are not the same call
+                elif kind in _VALUE_TYPES:
+                    add(value)
+                elif (kind is tuple or kind is list) and (not value or value[0].__class__ in _PLAIN):
+                    add(kind)
+                    add(tuple(value))
+                else:
+                    device = None
+                    break
+            else:
+                if kwargs:
+                    for word, value in kwargs.items():
+                        kind = value.__class__
+                        add(word)
+                        if kind is Tensor:
+                            add(value.spec)
+                        elif kind in _PLAIN:
+                            add(kind)
+                            add(value if value else repr(value))
+                        elif kind in _VALUE_TYPES:
+                            add(value)
+                        elif (kind is tuple or kind is list) and (not value or value[0].__class__ in _PLAIN):
+                            add(kind)
+                            add(tuple(value))
+                        else:
+                            device = None
+                            break
+            if device is not None and device.trace is None:
+                frozen = tuple(key)
+                plan = device.programs.plans.get(frozen)
+                if plan is not None:
+                    inputs = []
+                    for place in plan.inputs:
+                        tensor = args[place] if place.__class__ is int else kwargs[place]
+                        buffer = tensor.buffer
+                        if buffer.device is not device or not buffer.allocated:
+                            break
+                        inputs.append(tensor.part(0))
+                    else:
+                        if device.is_open:
+                            if recording.launches is not None:
+                                recording.launches.append(None)
+                            started = perf_counter()
+                            spec = plan.spec
+                            buffer = device.new_buffer(spec)
+                            buffer.values[0] = rounded(plan.compute(*inputs, **plan.attributes), spec)
+                            device.count(plan.name, perf_counter() - started)
+                            return Tensor.of(spec, buffer, None)
+                if device.num_chips == 1:
+                    return self._recorded(frozen, device, args, kwargs)
+        return self._run(args, kwargs)
+
+    def _recorded(self, key: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the body once, and remember the call if it was a single launch on its own arguments."""
+        outer, recording.launches = recording.launches, []
+        try:
+            result = self._run(args, kwargs)
+        finally:
+            mine, recording.launches = recording.launches, outer
+            if outer is not None:
+                outer.extend(mine)
+        if len(mine) == 1 and mine[0] is not None and not mine[0][1]:
+            record = mine[0][0]
+            if len(record.outputs) == 1 and record.outputs[0] is result and not record.across and not record.mutates and record.programs == 1:
+                places: dict[int, int | str] = {}
+                for place, value in [*enumerate(args), *kwargs.items()]:
+                    if value.__class__ is Tensor:
+                        if id(value) in places:  # the same tensor twice: which argument was meant is unknown
+                            return result
+                        places[id(value)] = place
+                if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
+                    device.programs.remember(key, Plan(record, tuple(places[id(t)] for t in record.inputs)))
+        return result
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        binding = self.binding
+        if binding is not None:
+            queue = kwargs.pop("queue_id", None) if "queue_id" in kwargs else None
+            if "cq_id" in kwargs and "cq_id" not in binding.overloads[0].by_name:
+                queue = kwargs.pop("cq_id")
+            binding.check(args, kwargs)
+            if self.renames:
+                kwargs = {self.renames.get(k, k): v for k, v in kwargs.items()}
+            if queue is not None:
+                with command_queue(int(queue)):
+                    return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs)
+
+    def _watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        notify("operation_begins", self, args, kwargs)
+        try:
+            result = self._run(args, dict(kwargs))
+        except BaseException as error:
+            notify("operation_fails", self, args, kwargs, error)
+            raise
+        notify("operation_ends", self, args, kwargs, result)
+        return result
+
+
+#: Official TT-NN has a fast and a slow class of operation; here one class is both.
+FastOperation = Operation
+
+
+def operation(name: str, *, golden: Callable[..., Any] | None = None, **options: Any) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare a public operation. `renames` maps argument names of other overloads to the function's own; `planned=False` for operations whose
+    result is not a pure function of specs and values (random numbers, deallocation)."""
+
+    def declare(function: Callable[..., Any]) -> Operation:
+        declared = Operation(name, function, golden_function=golden, **options)
+        REGISTERED_OPERATIONS[name] = declared
+        return declared
+
+    return declare
+
+
+class NotBuilt:
+    """A public name of official TT-NN that Tessera does not have yet: it says so when it is used."""
+
+    def __init__(self, name: str) -> None:
+        self.python_fully_qualified_name = name
+        self.__name__ = name.rsplit(".", 1)[-1]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{self.python_fully_qualified_name} is not built in Tessera; docs/coverage.md lists what is")
+
+    def __repr__(self) -> str:
+        return f"<{self.python_fully_qualified_name}: not built in Tessera>"
+
+
+# -- golden functions and registration, as programs use them
+
+
+def attach_golden_function(operation: Operation, golden_function: Callable[..., Any], **options: Any) -> None:
+    """Give an operation the torch function that says what it should compute."""
+    operation.golden_function = golden_function
+    for word in ("preprocess_golden_function_inputs", "postprocess_golden_function_outputs"):
+        if options.get(word) is not None:
+            setattr(operation, word, options[word])
+
+
+def get_golden_function(operation: Operation) -> Callable[..., Any]:
+    found = getattr(operation, "golden_function", None)
+    if found is None:
+        raise RuntimeError(f"{getattr(operation, 'python_fully_qualified_name', operation)} does not have a golden function")
+    return found
+
+
+get_fallback_function = get_golden_function
+
+
+def query_registered_operations(include_experimental: bool = False) -> list[Operation]:
+    return sorted((o for o in REGISTERED_OPERATIONS.values() if include_experimental or not o.is_experimental), key=lambda o: o.name)
+
+
+def dump_operations(csv_file: str | Path, include_experimental: bool = False) -> None:
+    """Write the registered operations as a table."""
+    with Path(csv_file).open("w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["python_fully_qualified_name", "function", "golden_function", "is_cpp_operation", "is_experimental"])
+        for o in query_registered_operations(include_experimental):
+            table.writerow([o.name, getattr(o.function, "__name__", ""), getattr(o.golden_function, "__name__", ""), o.is_cpp_operation, o.is_experimental])
+
+
+# -- command queues
+
+
+class _Queues(threading.local):
+    stack: list[int]
+
+    def __init__(self) -> None:
+        self.stack = []
+
+
+_queues = _Queues()
+
+
+def get_current_command_queue_id_for_thread() -> int | None:
+    return _queues.stack[-1] if _queues.stack else None
+
+
+def push_current_command_queue_id_for_thread(cq_id: int) -> None:
+    _queues.stack.append(int(cq_id))
+
+
+def pop_current_command_queue_id_for_thread() -> int:
+    if not _queues.stack:
+        raise RuntimeError("no command queue was pushed in this thread")
+    return _queues.stack.pop()
+
+
+@contextmanager
+def command_queue(cq_id: int) -> Iterator[None]:
+    """Run the block's operations on one of the device's queues."""
+    push_current_command_queue_id_for_thread(cq_id)
+    try:
+        yield
+    finally:
+        pop_current_command_queue_id_for_thread()

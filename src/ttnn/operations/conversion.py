@@ -1,0 +1,224 @@
+"""Between torch and TT-NN, host and device, one layout and another: the operations every program begins and ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+import torch
+
+from tessera.formats.dtype import FORMATS, DataType, Layout
+from tessera.formats.packing import unpack_padded
+from tessera.formats.tile import Tile
+from tessera.memory.config import MemoryConfig
+from tessera.memory.spec import TensorSpec
+from tessera.runtime.buffer import Buffer
+from tessera.runtime.device import Device
+from tessera.runtime.launch import alias, launch, on_host
+from tessera.runtime.tensor import Tensor
+from ttnn.decorators import operation
+from ttnn.operations.rules import like, require
+from ttnn.tensor import as_torch, host_tensor, require_allocated, spec_for
+
+#: What `from_torch` makes of a torch dtype when no dtype is given.
+DTYPE_OF_TORCH: dict[torch.dtype, DataType] = {
+    torch.bfloat16: DataType.BFLOAT16,
+    torch.float32: DataType.FLOAT32,
+    torch.float16: DataType.BFLOAT16,
+    torch.float64: DataType.FLOAT32,
+    torch.int32: DataType.INT32,
+    torch.int64: DataType.UINT32,
+    torch.int16: DataType.UINT16,
+    torch.uint8: DataType.UINT8,
+    torch.int8: DataType.INT8,
+    torch.uint16: DataType.UINT16,
+    torch.uint32: DataType.UINT32,
+    torch.bool: DataType.UINT8,
+    torch.float8_e4m3fn: DataType.FP8_E4M3,
+}
+
+#: What `to_torch` answers for a dtype.
+TORCH_OF_DTYPE: dict[DataType, torch.dtype] = {
+    DataType.BFLOAT16: torch.bfloat16,
+    DataType.FLOAT32: torch.float32,
+    DataType.BFLOAT8_B: torch.float32,
+    DataType.BFLOAT4_B: torch.float32,
+    DataType.FP8_E4M3: torch.float32,
+    DataType.INT32: torch.int32,
+    DataType.UINT32: torch.uint32,
+    DataType.UINT16: torch.uint16,
+    DataType.UINT8: torch.uint8,
+    DataType.INT8: torch.int8,
+}
+
+
+@operation("ttnn.from_torch", planned=False)
+def from_torch(
+    tensor: Any,
+    dtype: DataType | None = None,
+    *,
+    spec: TensorSpec | None = None,
+    tile: Tile | None = None,
+    pad_value: float | None = None,
+    layout: Layout | None = None,
+    device: Device | None = None,
+    memory_config: MemoryConfig | None = None,
+    mesh_mapper: Any = None,
+    cq_id: Any = None,
+    preserve_nan_values: bool = False,
+    col_tilize: bool = False,
+    enable_bfloat_opt: bool = False,
+) -> Tensor:
+    """A TT-NN tensor of a torch tensor, on the host or straight on a device."""
+    if spec is not None:
+        require(
+            dtype is None and layout is None and memory_config is None and tile is None,
+            "from_torch: spec says dtype, layout, memory_config and tile already; do not give them again",
+        )
+        require(
+            tuple(tensor.shape) == spec.dims, f"from_torch: the tensor's shape {tuple(tensor.shape)} is not the spec's {spec.dims}"
+        )
+        dtype, layout, memory_config, tile = spec.dtype, spec.layout, spec.memory_config, spec.tile
+    given = as_torch(tensor)
+    if dtype is None:
+        require(given.dtype in DTYPE_OF_TORCH, f"from_torch: torch dtype {given.dtype} has no TT-NN counterpart; say which with dtype=")
+        dtype = DTYPE_OF_TORCH[given.dtype]
+    if FORMATS[dtype].is_block:
+        require(layout in (None, Layout.TILE), f"Only TILE layout is supported for {dtype.name} dtype! from_torch got layout={layout}")
+        layout = Layout.TILE
+    given = given.detach()
+    if given.device.type != "cpu":
+        given = given.cpu()
+    if mesh_mapper is not None:
+        from ttnn.distributed import distributed_tensor
+
+        host = distributed_tensor(given, dtype, layout, memory_config, tile, mesh_mapper)
+    else:
+        host = host_tensor(given, spec_for(given.shape, dtype, layout, memory_config, tile))
+    return host if device is None else to_device.function(host, device, memory_config=memory_config)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.to_torch", planned=False)
+def to_torch(
+    tensor: Tensor,
+    dtype: torch.dtype | None = None,
+    *,
+    torch_rank: int | None = None,
+    mesh_composer: Any = None,
+    device: Device | None = None,
+    cq_id: Any = None,
+    **_: Any,
+) -> torch.Tensor:
+    """The tensor's values as torch; the memory is always the caller's own."""
+    require_allocated(tensor, "to_torch")
+    where = tensor.buffer.device
+    if where is not None:
+        where.require_open("to_torch")
+        require(where.trace is None, "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture")
+    if mesh_composer is not None:
+        plain = mesh_composer.compose(tensor)
+    else:
+        parts = tensor.buffer.values
+        require(
+            len(parts) == 1,
+            f"to_torch: the tensor has {len(parts)} parts, one for each chip; say how they fit together with mesh_composer=, or take them apart with ttnn.get_device_tensors",
+        )
+        plain = tensor.part(0)
+    answer = TORCH_OF_DTYPE[tensor.spec.dtype] if dtype is None else dtype
+    converted = plain.to(answer)
+    if converted is plain or converted.data_ptr() == plain.data_ptr():
+        converted = plain.clone()
+    if torch_rank is not None:
+        require(
+            converted.dim() <= torch_rank or all(d == 1 for d in converted.shape[: converted.dim() - torch_rank]),
+            f"to_torch: torch_rank={torch_rank} is less than the rank of shape {tuple(converted.shape)}, whose leading dimensions are not all 1",
+        )
+        shape = list(converted.shape)
+        converted = converted.reshape([1] * (torch_rank - len(shape)) + shape[max(0, len(shape) - torch_rank) :])
+    return converted
+
+
+@operation("ttnn.to_device", planned=False)
+def to_device(tensor: Tensor, device: Device, *, memory_config: MemoryConfig | None = None, cq_id: Any = None) -> Tensor:
+    """The tensor on a device; a tensor that is there already is answered as it is."""
+    require_allocated(tensor, "to_device")
+    device.require_open("to_device")
+    if tensor.buffer.device is not None:
+        require(tensor.buffer.device is device, "to_device: the tensor is on another device already; bring it to the host first with ttnn.from_device")
+        return tensor
+    require(device.trace is None, "Writes are not supported during trace capture. to_device was called between begin_trace_capture and end_trace_capture")
+    spec = like(tensor, memory_config=memory_config) if memory_config is not None else tensor.spec
+    source = tensor.buffer
+    buffer = device.new_buffer(spec)
+    count = len(source.values)
+    require(
+        count in (1, device.num_chips),
+        f"to_device: the tensor has {count} parts and the mesh has {device.num_chips} chips; they must be equal in number",
+    )
+    if source.images is not None and source.spec is tensor.spec and any(v is None for v in source.values):
+        # Only the bytes are there (a mapped file, say): they stay bytes until somebody asks for values.
+        buffer.images = [source.images[i % count] for i in range(device.num_chips)]
+        buffer.values = [source.values[i % count] for i in range(device.num_chips)]
+    else:
+        parts = [p.clone() if source.borrowed else p for p in tensor.parts]
+        buffer.values = [parts[i % count] for i in range(device.num_chips)]
+    topology = tensor.topology
+    if topology is None and device.num_chips > 1:
+        from ttnn.distributed import replicated
+
+        topology = replicated(device)
+    return Tensor.of(spec, buffer, topology)
+
+
+@operation("ttnn.from_device", planned=False)
+def from_device(tensor: Tensor, blocking: bool = True, *, cq_id: Any = None) -> Tensor:
+    """The tensor on the host. It keeps its memory config, as a file of it would."""
+    require_allocated(tensor, "from_device")
+    source = tensor.buffer
+    if source.device is None:
+        return tensor
+    source.device.require_open("from_device")
+    require(source.device.trace is None, "Reads are not supported during trace capture. from_device was called between begin_trace_capture and end_trace_capture")
+    if tensor.spec is source.spec:
+        buffer = Buffer(tensor.spec, list(source.values), images=None if source.images is None else list(source.images))
+    else:
+        buffer = Buffer(tensor.spec, list(tensor.parts))
+    return Tensor.of(tensor.spec, buffer, tensor.topology)
+
+
+def _same(values: torch.Tensor) -> torch.Tensor:
+    return values
+
+
+@operation("ttnn.to_layout")
+def to_layout(
+    tensor: Tensor,
+    layout: Layout,
+    dtype: DataType | None = None,
+    memory_config: MemoryConfig | None = None,
+    *,
+    sub_core_grids: Any = None,
+    pad_value: float = 0.0,
+) -> Tensor:
+    """The same values in another layout; on the device also in another dtype or memory config."""
+    require_allocated(tensor, "to_layout")
+    spec = like(tensor, layout=layout, dtype=dtype, memory_config=memory_config)
+    if tensor.buffer.device is None:
+        return tensor if spec is tensor.spec else on_host(_same, [tensor], spec)
+    if spec is tensor.spec:
+        return tensor
+    return launch("TilizeDeviceOperation" if layout == Layout.TILE else "UntilizeDeviceOperation", _same, [tensor], spec)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.deallocate", planned=False)
+def deallocate(tensor: Tensor, force: bool = True) -> None:
+    """Give a tensor's memory back now. Every tensor on the same buffer loses it."""
+    tensor.buffer.free()
+
+
+def padded_values(tensor: Tensor) -> torch.Tensor:
+    """The values with their padding, as `to_torch_with_padded_shape` answers."""
+    return unpack_padded(tensor.buffer.image(0), tensor.spec)
+
+
+

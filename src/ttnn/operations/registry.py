@@ -1,0 +1,3 @@
+"""Imports every family, so that its operations are registered. A new family is a new line here."""
+
+from ttnn.operations import conversion as conversion
