@@ -6,6 +6,7 @@ its bytes face. No value is computed by either.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch
 from tessera.files import describe, records
 from tessera.files.container import Mapped, check_name, layout, open_file, save
 from tessera.formats.dtype import FORMATS
-from tessera.memory.mesh import SINGLE, MeshCoordinate, MeshCoordinateRange, MeshShape, PlacementShard, TensorTopology
+from tessera.memory.mesh import SINGLE, MeshCoordinateRange, MeshShape, PlacementShard, TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
@@ -167,7 +168,7 @@ def _buffers(file: Mapped, spec: TensorSpec, shards: Sequence[records.TensorShar
             made[offset] = file.at(offset, size)
         images.append(made[offset])
     starts = sorted(made)
-    for a, b in zip(starts, starts[1:]):
+    for a, b in itertools.pairwise(starts):
         if a + expected > b:
             raise _corrupt(file, f"buffers overlap: one is at bytes {a} to {a + expected}, the next starts at {b}")
     return tuple(images)
@@ -182,7 +183,7 @@ def read(path: Path) -> Stored:
 
 def host_tensor(found: Stored) -> Tensor:
     topology = None if found.topology == SINGLE else found.topology
-    return Tensor.of(found.spec, Buffer(found.spec, [None] * len(found.images), images=list(found.images), borrowed=True), topology)
+    return Tensor.of(found.spec, Buffer(found.spec, [None] * len(found.images), images=list(found.images)), topology)
 
 
 def to_device(found: Stored, device: Device, path: Path) -> Tensor:
