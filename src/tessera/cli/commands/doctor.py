@@ -86,9 +86,9 @@ def board_table() -> Table:
     rows = []
     for name in board.names():
         each = board.get(name)
-        grid, dram = f"{each.grid.x}x{each.grid.y}", f"{each.dram.banks} x {amount(each.dram.bank_size)}"
+        grid, dram = f"{each.compute_grid.x}x{each.compute_grid.y}", f"{each.dram.banks} x {amount(each.dram.bank_size)}"
         mark = "*" if name == current else ""
-        rows.append((mark, name, each.arch, str(each.chips), grid, amount(each.l1.size), dram, f"{each.clock_hz / 1e9:.2f} GHz"))
+        rows.append((mark, name, each.arch, str(each.num_chips), grid, amount(each.l1.size), dram, f"{each.clock_hz / 1e9:.2f} GHz"))
     columns = ("", "board", "chip", "chips", "grid", "L1 per core", "DRAM banks", "clock")
     return Table("boards (* is the one that opens; TESSERA_BOARD or --board chooses)", columns, rows, frozenset({"chips"}))
 
