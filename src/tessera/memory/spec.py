@@ -181,7 +181,7 @@ class TensorSpec:
             page_size = page_elements * row.element_size
         pages = height * width // page_elements if page_elements else 0
         put(self, "num_pages", pages)
-        put(self, "page_size", page_size if pages else 4)
+        put(self, "page_size", page_size if pages or layout is Layout.TILE else 4)
         put(self, "image_size", pages * page_size)
 
     def __setattr__(self, name: str, value: object) -> None:
