@@ -71,7 +71,7 @@ def _is_sequence(value: Any) -> bool:
 def _public(name: str) -> type | None:
     import ttnn
 
-    for place in (ttnn, ttnn.types, ttnn._ttnn):
+    for place in (ttnn, ttnn.types, getattr(ttnn, "_ttnn", None)):
         found = getattr(place, name, None)
         if isinstance(found, type):
             return found

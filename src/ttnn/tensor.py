@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from tessera.formats.dtype import FORMATS, DataType, Layout
-from tessera.formats.packing import host_convert
+from tessera.formats.rounding import host_convert
 from tessera.formats.shape import Shape
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from loguru import logger
-
 from tessera.memory.allocator import Allocation, DeviceMemory
 from tessera.memory.geometry import CoreCoord
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
@@ -170,5 +168,4 @@ def opened(device: Device) -> Iterator[Device]:
 def _close_all() -> None:
     for device in list(OPEN):
         if device.parent is None:
-            logger.debug(f"device {list(device.chips)} was left open; closing it at exit")
             device.close()

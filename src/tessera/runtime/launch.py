@@ -107,6 +107,9 @@ def launch(
     for tensor in inputs:
         if not tensor.buffer.allocated:
             raise RuntimeError(f"{name}: Tensor is not allocated. A deallocated tensor was given as input")
+        if tensor.buffer.device is not device:
+            where = "on the host (StorageType::HOST)" if tensor.buffer.device is None else "on another device"
+            raise RuntimeError(f"{name}: all inputs must be on device {list(device.chips)}; one of shape {tensor.spec.dims} is {where}")
 
     hit = device.programs.use(
         (name, key, tuple([t.spec for t in inputs]), tuple(specs), frozen({k: v for k, v in attrs.items() if k not in runtime})), name, programs

@@ -8,6 +8,7 @@ something changed; `read_all` lists what the living processes say. Imports no to
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
@@ -254,10 +255,8 @@ class _Publisher:
 
     def remove(self) -> None:
         if self.path is not None and self.path.name == f"{os.getpid()}.json":
-            try:
+            with contextlib.suppress(OSError):
                 self.path.unlink(missing_ok=True)
-            except OSError:
-                pass
         self.path, self.last = None, ""
 
 

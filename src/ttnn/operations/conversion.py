@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from tessera.formats.dtype import FORMATS, DataType, Layout
-from tessera.formats.packing import unpack_padded
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
-from tessera.runtime.launch import alias, launch, on_host
+from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.rules import like, require
@@ -214,11 +213,3 @@ def to_layout(
 def deallocate(tensor: Tensor, force: bool = True) -> None:
     """Give a tensor's memory back now. Every tensor on the same buffer loses it."""
     tensor.buffer.free()
-
-
-def padded_values(tensor: Tensor) -> torch.Tensor:
-    """The values with their padding, as `to_torch_with_padded_shape` answers."""
-    return unpack_padded(tensor.buffer.image(0), tensor.spec)
-
-
-
