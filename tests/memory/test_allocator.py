@@ -144,7 +144,10 @@ def test_out_of_memory_says_what_was_asked_and_what_is_left() -> None:
     [
         ({"layout": "HEIGHT_SHARDED", "grid": [[0, 0, 19, 0]], "shape": [32, 64]}, r"shard core \(8, 0\) has no L1 bank.*64"),
         ({"layout": "HEIGHT_SHARDED", "grid": [[0, 0, 19, 0]], "shape": [32, 64], "buffer": "DRAM"}, r"\(12, 0\) has no DRAM bank.*12"),
-        ({"nd": {"grid": [[0, 0, 3, 3]], "shape": [32, 64]}, "buffer": "DRAM"}, r"Invalid DRAM shard grid: shard core \(0, 1\) is not on row 0"),
+        (
+            {"nd": {"grid": [[0, 0, 3, 3]], "shape": [32, 64]}, "buffer": "DRAM"},
+            r"Invalid DRAM shard grid: shard core \(0, 1\) is not on row 0",
+        ),
     ],
 )
 def test_shard_grids_beyond_the_board_are_refused(words: Any, why: str) -> None:

@@ -224,7 +224,7 @@ class _Publisher:
             for device in sorted(devices, key=lambda d: d.mesh_id):
                 seen = snapshot(device)
                 busy[device.mesh_id] = seen.busy_host_seconds
-                share = min(1.0, (seen.busy_host_seconds - self.busy.get(device.mesh_id, 0.0)) / span)
+                share = min(1.0, (seen.busy_host_seconds - self.busy.get(device.mesh_id, seen.busy_host_seconds)) / span)
                 shown.append(seen.to_dict() | {"busy_share": round(max(share, 0.0), 4)})
             self.busy = busy
             text = json.dumps(shown)
