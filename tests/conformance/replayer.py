@@ -170,8 +170,8 @@ def family(row: Row) -> str:
     operation: Any = ttnn
     for name in row["op"].split(".")[1:]:
         operation = getattr(operation, name, None)
-    if operation is None:
-        return "(absent)"
+    if operation is None or type(operation).__name__ == "NotBuilt":
+        return "(not built)"
     function = getattr(operation, "function", operation)
     return str(getattr(function, "__module__", "?")).removeprefix("ttnn.operations.").removeprefix("ttnn.")
 
