@@ -22,17 +22,31 @@ from ttnn.core import *  # noqa: F403
 from ttnn.device import *  # noqa: F403
 from ttnn.distributed import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
+
 from ttnn import tensor as _tensor  # isort: skip
+from ttnn.binding import interface as _interface
 from ttnn.decorators import (
     NotBuilt as _NotBuilt,
+)
+from ttnn.decorators import (
     attach_golden_function as attach_golden_function,
+)
+from ttnn.decorators import (
     command_queue as command_queue,
+)
+from ttnn.decorators import (
     dump_operations as dump_operations,
+)
+from ttnn.decorators import (
     get_fallback_function as get_fallback_function,
+)
+from ttnn.decorators import (
     get_golden_function as get_golden_function,
+)
+from ttnn.decorators import (
     query_registered_operations as query_registered_operations,
 )
-from ttnn.binding import interface as _interface
+
 from ttnn import operations as operations  # isort: skip
 
 _tensor.equip()

@@ -213,7 +213,9 @@ class Binding:
         short = self.name.rsplit(".", 1)[-1]
         called = ", ".join([kind_of(a) for a in args] + [f"{k}={kind_of(v)}" for k, v in kwargs.items()])
         accepted = "\n".join(f"  {short}{s}" for s in self.signatures)
-        raise TypeError(f"\n{self.name}(): incompatible function arguments.\n\nCalled with:\n  {short}({called})\n\nAvailable signatures:\n{accepted}\n")
+        raise TypeError(
+            f"\n{self.name}(): incompatible function arguments.\n\nCalled with:\n  {short}({called})\n\nAvailable signatures:\n{accepted}\n"
+        )
 
 
 def kind_of(value: Any) -> str:

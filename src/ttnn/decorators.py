@@ -182,7 +182,13 @@ class Operation:
                 outer.extend(mine)
         if len(mine) == 1 and mine[0] is not None and not mine[0][1]:
             record = mine[0][0]
-            if len(record.outputs) == 1 and record.outputs[0] is result and not record.across and not record.mutates and record.programs == 1:
+            if (
+                len(record.outputs) == 1
+                and record.outputs[0] is result
+                and not record.across
+                and not record.mutates
+                and record.programs == 1
+            ):
                 places: dict[int, int | str] = {}
                 for place, value in [*enumerate(args), *kwargs.items()]:
                     if value.__class__ is Tensor:
@@ -279,7 +285,15 @@ def dump_operations(csv_file: str | Path, include_experimental: bool = False) ->
         table = csv.writer(out)
         table.writerow(["python_fully_qualified_name", "function", "golden_function", "is_cpp_operation", "is_experimental"])
         for o in query_registered_operations(include_experimental):
-            table.writerow([o.name, getattr(o.function, "__name__", ""), getattr(o.golden_function, "__name__", ""), o.is_cpp_operation, o.is_experimental])
+            table.writerow(
+                [
+                    o.name,
+                    getattr(o.function, "__name__", ""),
+                    getattr(o.golden_function, "__name__", ""),
+                    o.is_cpp_operation,
+                    o.is_experimental,
+                ]
+            )
 
 
 # -- command queues

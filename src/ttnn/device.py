@@ -33,7 +33,9 @@ def CreateDevice(
     """Open one chip of the current board."""
     for open_device_ in machine.OPEN:
         if open_device_.parent is None and open_device_.chips == (device_id,):
-            raise RuntimeError(f"open_device: device_id={device_id} is open already; close it with ttnn.close_device before opening it again")
+            raise RuntimeError(
+                f"open_device: device_id={device_id} is open already; close it with ttnn.close_device before opening it again"
+            )
     return machine.open_mesh(
         MeshShape(1, 1),
         chips=[device_id],

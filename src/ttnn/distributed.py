@@ -99,7 +99,12 @@ def replicated(device: Device) -> TensorTopology:
 
 
 def distributed_tensor(
-    tensor: torch.Tensor, dtype: DataType, layout: Layout | None, memory_config: MemoryConfig | None, tile: Tile | None, mapper: TensorToMesh
+    tensor: torch.Tensor,
+    dtype: DataType,
+    layout: Layout | None,
+    memory_config: MemoryConfig | None,
+    tile: Tile | None,
+    mapper: TensorToMesh,
 ) -> Tensor:
     """A host tensor with one part for each chip. Replicated parts are one object."""
     pieces = mapper.cut(tensor)

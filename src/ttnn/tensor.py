@@ -54,8 +54,10 @@ def as_torch(data: Any) -> torch.Tensor:
     if isinstance(data, torch.Tensor):
         return data
     if isinstance(data, np.ndarray):
-        if data.dtype.name in ("float16", "float64") or data.dtype.kind not in "fiub" and data.dtype.name != "bfloat16":
-            raise RuntimeError(f"a Tensor cannot be made of a numpy array of {data.dtype}: convert it to float32, bfloat16 or an integer type first")
+        if data.dtype.name in ("float16", "float64") or (data.dtype.kind not in "fiub" and data.dtype.name != "bfloat16"):
+            raise RuntimeError(
+                f"a Tensor cannot be made of a numpy array of {data.dtype}: convert it to float32, bfloat16 or an integer type first"
+            )
         if data.dtype.name == "bfloat16":
             return torch.from_numpy(np.ascontiguousarray(data).view(np.int16)).view(torch.bfloat16)
         contiguous = np.ascontiguousarray(data).reshape(data.shape)
@@ -79,7 +81,9 @@ def _construct(self: Tensor, *args: Any, **kwargs: Any) -> None:
 
 def _make(*args: Any, **kwargs: Any) -> Tensor:
     if not args and not kwargs:
-        raise TypeError("__init__(): incompatible function arguments. Tensor() needs data: another tensor, an array, or a list with shape, dtype and layout")
+        raise TypeError(
+            "__init__(): incompatible function arguments. Tensor() needs data: another tensor, an array, or a list with shape, dtype and layout"
+        )
     if len(args) == 1 and not kwargs and isinstance(args[0], Tensor):
         return Tensor.of(args[0].spec, args[0].buffer, args[0].topology)
     words = dict(zip(("tensor",), args)) if args and not isinstance(args[0], (list, tuple)) else dict(zip(("data",), args))
@@ -91,12 +95,16 @@ def _make(*args: Any, **kwargs: Any) -> Tensor:
     else:
         order = ("data_type", "device", "layout", "mem_config", "tile", "cq_id", "pad_value", "mesh_mapper")
     if len(rest) > len(order):
-        raise TypeError(f"__init__(): incompatible function arguments. Tensor() takes at most {len(order) + 1} positional arguments, got {len(args)}")
+        raise TypeError(
+            f"__init__(): incompatible function arguments. Tensor() takes at most {len(order) + 1} positional arguments, got {len(args)}"
+        )
     words |= dict(zip(order, rest))
     clash = set(words) & set(kwargs)
     unknown = set(kwargs) - {*order, "tensor", "data", "mesh_mapper"}
     if clash or unknown:
-        raise TypeError(f"__init__(): incompatible function arguments. Tensor() got {sorted(clash or unknown)} {'twice' if clash else 'which it does not know'}")
+        raise TypeError(
+            f"__init__(): incompatible function arguments. Tensor() got {sorted(clash or unknown)} {'twice' if clash else 'which it does not know'}"
+        )
     words |= kwargs
     dtype, layout, device, tile = words.get("data_type"), words.get("layout"), words.get("device"), words.get("tile")
     for name, value, kind in (("data_type", dtype, DataType), ("layout", layout, Layout), ("device", device, Device), ("tile", tile, Tile)):
@@ -106,13 +114,19 @@ def _make(*args: Any, **kwargs: Any) -> Tensor:
     if "data" in words:
         data, shape = words["data"], words.get("shape")
         if shape is None or dtype is None or layout is None or not all(isinstance(v, (int, float, np.number)) for v in data):
-            raise TypeError("__init__(): incompatible function arguments. Tensor(list, ...) takes a flat list of numbers, shape, data_type and layout")
-        flat = torch.tensor(list(data), dtype=torch.float64 if FORMATS[dtype].is_float or any(isinstance(v, float) for v in data) else torch.int64)
+            raise TypeError(
+                "__init__(): incompatible function arguments. Tensor(list, ...) takes a flat list of numbers, shape, data_type and layout"
+            )
+        flat = torch.tensor(
+            list(data), dtype=torch.float64 if FORMATS[dtype].is_float or any(isinstance(v, float) for v in data) else torch.int64
+        )
         if flat.dtype is torch.float64:
             flat = flat.float()
         spec = spec_for(shape, dtype, layout, memory_config, tile)
         if flat.numel() != math.prod(spec.dims):
-            raise RuntimeError(f"Tensor(): {flat.numel()} values do not fill shape {list(spec.dims)}, which has {math.prod(spec.dims)} elements")
+            raise RuntimeError(
+                f"Tensor(): {flat.numel()} values do not fill shape {list(spec.dims)}, which has {math.prod(spec.dims)} elements"
+            )
         tensor = host_tensor(flat.reshape(spec.dims), spec)
     else:
         data = words["tensor"]
@@ -125,7 +139,13 @@ def _make(*args: Any, **kwargs: Any) -> Tensor:
             dtype = _NUMPY_DTYPES[str(given.dtype).removeprefix("torch.")]
         mapper = words.get("mesh_mapper")
         return from_torch.function(  # type: ignore[no-any-return]
-            given, dtype=dtype, layout=spec_for(given.shape, dtype, layout).layout, tile=tile, device=device, memory_config=memory_config, mesh_mapper=mapper
+            given,
+            dtype=dtype,
+            layout=spec_for(given.shape, dtype, layout).layout,
+            tile=tile,
+            device=device,
+            memory_config=memory_config,
+            mesh_mapper=mapper,
         )
     if device is not None:
         from ttnn.operations.conversion import to_device

@@ -58,7 +58,9 @@ class Device:
         self.children: weakref.WeakSet[Device] = weakref.WeakSet()
         # Chips of a submesh are chips of its parent: their banks are the same banks.
         self.memory: DeviceMemory = (
-            parent.memory if parent else DeviceMemory(board, l1_small_size=l1_small_size, trace_region_size=trace_region_size, worker_l1_size=worker_l1_size)
+            parent.memory
+            if parent
+            else DeviceMemory(board, l1_small_size=l1_small_size, trace_region_size=trace_region_size, worker_l1_size=worker_l1_size)
         )
         self.programs = ProgramCache()
         self.trace: list[Any] | None = None
@@ -122,7 +124,13 @@ class Device:
         inside = MeshCoordinateRange(start, MeshCoordinate([o + s - 1 for o, s in zip(start, shape)]))
         chips = [self.chips[i] for i, place in enumerate(places) if place in inside]
         child = Device(
-            self.board, chips, shape, l1_small_size=self.l1_small_size, trace_region_size=self.trace_region_size, command_queues=self.command_queues, parent=self
+            self.board,
+            chips,
+            shape,
+            l1_small_size=self.l1_small_size,
+            trace_region_size=self.trace_region_size,
+            command_queues=self.command_queues,
+            parent=self,
         )
         self.children.add(child)
         return child

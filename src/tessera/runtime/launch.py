@@ -112,7 +112,9 @@ def launch(
             raise RuntimeError(f"{name}: all inputs must be on device {list(device.chips)}; one of shape {tensor.spec.dims} is {where}")
 
     hit = device.programs.use(
-        (name, key, tuple([t.spec for t in inputs]), tuple(specs), frozen({k: v for k, v in attrs.items() if k not in runtime})), name, programs
+        (name, key, tuple([t.spec for t in inputs]), tuple(specs), frozen({k: v for k, v in attrs.items() if k not in runtime})),
+        name,
+        programs,
     )
     dry = bool(OBSERVERS) and not dispatching()
     outputs = []

@@ -58,7 +58,9 @@ def notify(event: str, *args: Any) -> None:
                 raise
             if id(observer) not in _reported:
                 _reported.add(id(observer))
-                logger.opt(exception=error).error(f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded")
+                logger.opt(exception=error).error(
+                    f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded"
+                )
 
 
 def attach(observer: Observer) -> None:

@@ -76,6 +76,8 @@ class Tensor:
         return self.buffer.device is not None
 
     @classmethod
-    def on_host(cls, spec: TensorSpec, parts: list[torch.Tensor], topology: TensorTopology | None = None, *, borrowed: bool = False) -> Tensor:
+    def on_host(
+        cls, spec: TensorSpec, parts: list[torch.Tensor], topology: TensorTopology | None = None, *, borrowed: bool = False
+    ) -> Tensor:
         """A host tensor of values that are already on the grid of the spec's dtype."""
         return cls.of(spec, Buffer(spec, list(parts), borrowed=borrowed), topology)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 import torch
 
 from tessera.formats.dtype import FORMATS, DataType, Layout
@@ -74,9 +73,7 @@ def from_torch(
             dtype is None and layout is None and memory_config is None and tile is None,
             "from_torch: spec says dtype, layout, memory_config and tile already; do not give them again",
         )
-        require(
-            tuple(tensor.shape) == spec.dims, f"from_torch: the tensor's shape {tuple(tensor.shape)} is not the spec's {spec.dims}"
-        )
+        require(tuple(tensor.shape) == spec.dims, f"from_torch: the tensor's shape {tuple(tensor.shape)} is not the spec's {spec.dims}")
         dtype, layout, memory_config, tile = spec.dtype, spec.layout, spec.memory_config, spec.tile
     given = as_torch(tensor)
     if dtype is None:
@@ -113,7 +110,10 @@ def to_torch(
     where = tensor.buffer.device
     if where is not None:
         where.require_open("to_torch")
-        require(where.trace is None, "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture")
+        require(
+            where.trace is None,
+            "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture",
+        )
     if mesh_composer is not None:
         plain = mesh_composer.compose(tensor)
     else:
@@ -143,9 +143,15 @@ def to_device(tensor: Tensor, device: Device, *, memory_config: MemoryConfig | N
     require_allocated(tensor, "to_device")
     device.require_open("to_device")
     if tensor.buffer.device is not None:
-        require(tensor.buffer.device is device, "to_device: the tensor is on another device already; bring it to the host first with ttnn.from_device")
+        require(
+            tensor.buffer.device is device,
+            "to_device: the tensor is on another device already; bring it to the host first with ttnn.from_device",
+        )
         return tensor
-    require(device.trace is None, "Writes are not supported during trace capture. to_device was called between begin_trace_capture and end_trace_capture")
+    require(
+        device.trace is None,
+        "Writes are not supported during trace capture. to_device was called between begin_trace_capture and end_trace_capture",
+    )
     spec = like(tensor, memory_config=memory_config) if memory_config is not None else tensor.spec
     source = tensor.buffer
     buffer = device.new_buffer(spec)
@@ -177,7 +183,10 @@ def from_device(tensor: Tensor, blocking: bool = True, *, cq_id: Any = None) -> 
     if source.device is None:
         return tensor
     source.device.require_open("from_device")
-    require(source.device.trace is None, "Reads are not supported during trace capture. from_device was called between begin_trace_capture and end_trace_capture")
+    require(
+        source.device.trace is None,
+        "Reads are not supported during trace capture. from_device was called between begin_trace_capture and end_trace_capture",
+    )
     if tensor.spec is source.spec:
         buffer = Buffer(tensor.spec, list(source.values), images=None if source.images is None else list(source.images))
     else:

@@ -30,7 +30,9 @@ def require_device(what: str, *tensors: Tensor | None) -> None:
         if tensor is None:
             continue
         if tensor.buffer.device is None:
-            raise RuntimeError(f"{what}: Input tensor {letter} must be on device, got storage type: StorageType::HOST. Move it there with ttnn.to_device")
+            raise RuntimeError(
+                f"{what}: Input tensor {letter} must be on device, got storage type: StorageType::HOST. Move it there with ttnn.to_device"
+            )
         if not tensor.buffer.allocated:
             raise RuntimeError(f"{what}: Tensor is not allocated. Input tensor {letter} was deallocated")
         if first is None:
@@ -42,7 +44,9 @@ def require_device(what: str, *tensors: Tensor | None) -> None:
 def require_tile(what: str, *tensors: Tensor | None) -> None:
     for letter, tensor in zip(LETTERS, tensors):
         if tensor is not None and tensor.spec.layout != Layout.TILE:
-            raise RuntimeError(f"{what}: input tensor {letter} must be in TILE layout, got {tensor.spec.layout}; convert it with ttnn.to_layout")
+            raise RuntimeError(
+                f"{what}: input tensor {letter} must be in TILE layout, got {tensor.spec.layout}; convert it with ttnn.to_layout"
+            )
 
 
 def name_of(value: Any) -> str:
