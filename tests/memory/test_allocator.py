@@ -6,6 +6,7 @@ import gc
 import json
 import random
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_out_of_memory_says_what_was_asked_and_what_is_left() -> None:
     assert text.startswith("Out of Memory: Not enough space to allocate 134217728 B L1 buffer across 64 banks")
     for number in ("2097152 B", "1393312 B", "allocated: 32768 B", "1360544 B free", "largest free block: 1360544 B"):
         assert number in text
-    with pytest.raises(RuntimeError, match="L1_SMALL buffer across 64 banks.*l1_small_size large enough"):
+    with pytest.raises(RuntimeError, match=r"L1_SMALL buffer across 64 banks.*l1_small_size large enough"):
         memory.allocate(spec([32, 32], where="L1_SMALL"))
 
 
@@ -219,7 +220,7 @@ def test_a_hundred_thousand_steps_of_tensors_never_overlap_or_leak() -> None:
             for kind in (BufferType.DRAM, BufferType.L1, BufferType.L1_SMALL):
                 mine = sorted((a.address, a.size) for a in live if a.buffer_type is kind)
                 assert [(int(b["address"]), int(b["size"])) for b in memory.view(kind).block_table if b["allocated"] == "yes"] == mine
-                assert all(x + size <= y for (x, size), (y, _) in zip(mine, mine[1:]))
+                assert all(x + size <= y for (x, size), (y, _) in pairwise(mine))
     assert refused
     for allocation in live:
         memory.free(allocation)
