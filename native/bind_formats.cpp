@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "bindings.hpp"
+#include "kernels/blocks.hpp"
 #include "kernels/tiles.hpp"
 #include "parallel.hpp"
 
@@ -50,9 +51,61 @@ void untilize(Address tiles, Address matrix, std::size_t element_size, std::size
   });
 }
 
+FloatKind make_kind(int kind) {
+  if (kind != 0 && kind != 1) throw std::invalid_argument("kind must be 0 (float32) or 1 (bfloat16)");
+  return static_cast<FloatKind>(kind);
+}
+
+BlockFormat make_format(int magnitude_bits, bool device_rounding) {
+  if (magnitude_bits != 7 && magnitude_bits != 3 && magnitude_bits != 1) throw std::invalid_argument("magnitude_bits must be 7, 3 or 1");
+  return BlockFormat{magnitude_bits, device_rounding};
+}
+
+void pack_blocks(Address values, int values_kind, Address image, std::size_t matrices, std::size_t rows, std::size_t columns,
+                 std::size_t tile_height, std::size_t tile_width, bool swap_faces, bool swap_elements, int magnitude_bits,
+                 bool device_rounding, float pad, int threads) {
+  const TileGrid g = make_grid(matrices, rows, columns, tile_height, tile_width, swap_faces, swap_elements);
+  const BlockFormat format = make_format(magnitude_bits, device_rounding);
+  const FloatKind kind = make_kind(values_kind);
+  nb::gil_scoped_release release;
+  const auto& table = kernels<BlockKernels>();
+  parallel_for(g.matrices * g.tile_rows(), grain_of(g, float_size(kind)), threads, [&](std::size_t begin, std::size_t end) {
+    table.pack(g, format, kind, pointer<std::byte>(values), pointer<std::byte>(image), pad, begin, end);
+  });
+}
+
+void unpack_blocks(Address image, Address values, int values_kind, std::size_t matrices, std::size_t rows, std::size_t columns,
+                   std::size_t tile_height, std::size_t tile_width, bool swap_faces, bool swap_elements, int magnitude_bits, int threads) {
+  const TileGrid g = make_grid(matrices, rows, columns, tile_height, tile_width, swap_faces, swap_elements);
+  const BlockFormat format = make_format(magnitude_bits, false);
+  const FloatKind kind = make_kind(values_kind);
+  nb::gil_scoped_release release;
+  const auto& table = kernels<BlockKernels>();
+  parallel_for(g.matrices * g.tile_rows(), grain_of(g, float_size(kind)), threads, [&](std::size_t begin, std::size_t end) {
+    table.unpack(g, format, kind, pointer<std::byte>(image), pointer<std::byte>(values), begin, end);
+  });
+}
+
+void quantize_blocks(Address from, int from_kind, Address to, int to_kind, std::size_t rows, std::size_t columns, int magnitude_bits,
+                     bool device_rounding, int threads) {
+  const BlockFormat format = make_format(magnitude_bits, device_rounding);
+  const FloatKind source = make_kind(from_kind), target = make_kind(to_kind);
+  if (from == to && source != target) throw std::invalid_argument("in place, both kinds must be the same");
+  if (columns % 16 == 0 && columns != 0) rows *= columns / 16, columns = 16;  // whole blocks lie end to end: even pieces of work
+  nb::gil_scoped_release release;
+  const auto& table = kernels<BlockKernels>();
+  const std::size_t grain = PIECE_BYTES / (columns * float_size(source) + 1) + 1;
+  parallel_for(rows, grain, threads, [&](std::size_t begin, std::size_t end) {
+    table.quantize(format, source, pointer<std::byte>(from), target, pointer<std::byte>(to), columns, begin, end);
+  });
+}
+
 }  // namespace
 
 void bind_formats(nb::module_& module) {
   module.def("tilize", tilize, "Row-major matrices into tiles; the padding of edge tiles becomes the low bytes of `pad`.");
   module.def("untilize", untilize, "Tiles into row-major matrices; padding is left behind.");
+  module.def("pack_blocks", pack_blocks, "Row-major float32 or bfloat16 into tiles of block floats, in one pass.");
+  module.def("unpack_blocks", unpack_blocks, "Tiles of block floats into row-major float32 or bfloat16.");
+  module.def("quantize_blocks", quantize_blocks, "Row-major floats onto a block float's grid, sixteen by sixteen along each row.");
 }
