@@ -155,7 +155,7 @@ def synchronize_device(device: Device, cq_id: Any = None, sub_device_ids: Sequen
 
 
 def _arch(device: Device) -> Arch:
-    return Arch[device.board.arch]
+    return Arch[device.board.arch.upper()]
 
 
 METHODS: dict[str, Any] = {

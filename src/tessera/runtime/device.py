@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tessera.formats.dtype import DataType
 from tessera.memory.allocator import Allocation, DeviceMemory
 from tessera.memory.geometry import CoreCoord
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
@@ -93,6 +94,8 @@ class Device:
 
     def new_buffer(self, spec: TensorSpec, values: list[Any] | None = None, *, dry: bool = False) -> Buffer:
         """Room on every chip for one tensor. A dry run takes no room and answers address 0."""
+        if spec.dtype is DataType.FP8_E4M3 and self.board.arch != "blackhole":
+            raise RuntimeError(f"FP8_E4M3 is not supported on arch {self.board.arch}; it needs a Blackhole board")
         allocation = None if dry else self.memory.allocate(spec)
         buffer = Buffer(spec, values if values is not None else [None] * len(self.chips), device=self, allocation=allocation)
         self.tensors_alive += 1

@@ -23,26 +23,6 @@ DEFAULT_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)
-class Rank:
-    """The number of a process, as TT-NN hands it out: `int(rank)` gives the number."""
-
-    value: int
-
-    def __int__(self) -> int:
-        return self.value
-
-    __index__ = __int__
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.value})"
-
-
-@dataclass(frozen=True, repr=False)
-class Size(Rank):
-    """How many processes there are."""
-
-
-@dataclass(frozen=True)
 class _Context:
     rank: int
     size: int

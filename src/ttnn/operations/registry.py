@@ -1,3 +1,5 @@
 """Imports every family, so that its operations are registered. A new family is a new line here."""
 
 from ttnn.operations import conversion as conversion
+from ttnn.operations import creation as creation
+from ttnn.operations import memory as memory
