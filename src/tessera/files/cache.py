@@ -52,7 +52,11 @@ class Entry:
         except RuntimeError as error:
             return self._refuse(path, str(error))
         spec = found.spec
-        for what, got, wanted in (("dtype", spec.dtype, self.dtype), ("layout", spec.layout, self._layout()), ("shape", spec.dims, self.shape)):
+        for what, got, wanted in (
+            ("dtype", spec.dtype, self.dtype),
+            ("layout", spec.layout, self._layout()),
+            ("shape", spec.dims, self.shape),
+        ):
             if wanted is not None and got != wanted:
                 got, wanted = (list(got), list(wanted)) if what == "shape" else (got, wanted)  # type: ignore[arg-type]
                 return self._refuse(path, f"it holds {what} {got}, and {what} {wanted} was asked for")

@@ -83,7 +83,9 @@ def dump(path: Path, views: Mapping[str, OverlappedTensor]) -> None:
     fused = next(iter(views.values())).fused_tensor
     for name, view in views.items():
         if view.fused_tensor is not fused and view.fused_tensor.buffer is not fused.buffer:
-            raise RuntimeError(f"dump_overlapped_tensors: view {name!r} is of another fused tensor; All views must reference the same fused tensor")
+            raise RuntimeError(
+                f"dump_overlapped_tensors: view {name!r} is of another fused tensor; All views must reference the same fused tensor"
+            )
     record, buffers = tensors.tensor_record(tensors.stored(fused))
     save(path, records.OverlappedTensors(record, tuple(_record(name, view) for name, view in views.items())), buffers)
 

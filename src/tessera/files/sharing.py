@@ -46,7 +46,9 @@ def gather(mine: Stored, to: int | None) -> Stored | None:
     headers = [read(bytes(found[0].numpy())) for found in hosts.gather_tensors([_bytes(write(record))], None, _WHAT)]
     for rank, header in enumerate(headers):
         if header.tensor_spec != headers[0].tensor_spec:
-            raise RuntimeError(f"{_WHAT}: rank {rank} holds another tensor than rank 0: {header.tensor_spec} is not {headers[0].tensor_spec}")
+            raise RuntimeError(
+                f"{_WHAT}: rank {rank} holds another tensor than rank 0: {header.tensor_spec} is not {headers[0].tensor_spec}"
+            )
     places = [tuple(s.mesh_coordinate.values for s in header.shards) for header in headers]
     if all(p == places[0] for p in places):  # every rank holds everything
         return mine if to is None or hosts.rank() == to else None
