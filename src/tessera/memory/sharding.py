@@ -90,7 +90,7 @@ def legacy_from_nd(spec: NdShardSpec, padded: tuple[int, ...], physical: tuple[i
     """The two-dimensional form of an N-d shard, when there is one: each core then holds at most one shard."""
     none = ND, None
     shard = spec.shard_shape.dims
-    if len(shard) < 2:
+    if len(shard) < 2 or spec.shard_distribution_strategy is ShardDistributionStrategy.CONTIGUOUS_1D:
         return none
     matrix = _as_matrix(shard, padded, physical)
     if matrix is None:
@@ -107,7 +107,8 @@ def legacy_from_nd(spec: NdShardSpec, padded: tuple[int, ...], physical: tuple[i
         return WIDTH, legacy
     if shard_width == width:
         return HEIGHT, legacy
-    if box is not None and columns == (box.x if spec.orientation is ShardOrientation.ROW_MAJOR else box.y):
+    # Cores are filled along rows: what runs along them must be as many shards as a row has cores.
+    if box is not None and box.x == (columns if spec.orientation is ShardOrientation.ROW_MAJOR else rows):
         return BLOCK, legacy
     return none
 
