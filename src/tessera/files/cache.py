@@ -20,6 +20,11 @@ from tessera.memory.config import DRAM, MemoryConfig
 from tessera.memory.mesh import SINGLE, TensorTopology
 
 
+def _shown(value: object) -> object:
+    """A shape as programs write it; anything else as it is."""
+    return list(value) if isinstance(value, tuple) else value
+
+
 @dataclass
 class Entry:
     """What a caller wants under a name. `shape` is that of a part; None leaves it open. `miss` says why the last look was in vain."""
@@ -50,7 +55,8 @@ class Entry:
         try:
             found = tensors.read(path)
         except RuntimeError as error:
-            return self._refuse(path, str(error))
+            self._refuse(path, str(error))
+            return None
         spec = found.spec
         for what, got, wanted in (
             ("dtype", spec.dtype, self.dtype),
@@ -58,11 +64,12 @@ class Entry:
             ("shape", spec.dims, self.shape),
         ):
             if wanted is not None and got != wanted:
-                got, wanted = (list(got), list(wanted)) if what == "shape" else (got, wanted)  # type: ignore[arg-type]
-                return self._refuse(path, f"it holds {what} {got}, and {what} {wanted} was asked for")
+                self._refuse(path, f"it holds {what} {_shown(got)}, and {what} {_shown(wanted)} was asked for")
+                return None
         wanted_topology = self.topology or SINGLE
         if (found.topology.shape, found.topology.placed) != (wanted_topology.shape, wanted_topology.placed):
-            return self._refuse(path, f"it holds {len(found.images)} shards as {found.topology}, and {wanted_topology} was asked for")
+            self._refuse(path, f"it holds {len(found.images)} shards as {found.topology}, and {wanted_topology} was asked for")
+            return None
         return with_memory_config(found, self.memory_config or DRAM)
 
     def _layout(self) -> Layout | None:

@@ -86,7 +86,7 @@ def _config_record(config: MemoryConfig) -> records.MemoryConfig:
     return records.MemoryConfig(
         config.memory_layout.value,
         config.buffer_type.value,
-        None if old is None else records.ShardSpec(grid_record(old.grid), *old.shard, old.orientation.value),
+        None if old is None else records.ShardSpec(grid_record(old.grid), old.shard[0], old.shard[1], old.orientation.value),
         None
         if nd is None
         else records.NdShardSpec(tuple(nd.shard_shape), grid_record(nd.grid), nd.orientation.value, nd.shard_distribution_strategy.value),

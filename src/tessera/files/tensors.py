@@ -104,7 +104,7 @@ def tensor_record(found: Stored) -> tuple[records.Tensor, list[memoryview]]:
     """The header's record of a tensor, and the buffers of the data region."""
     first = distinct(found.images, found.topology)
     kept = [i for i in range(len(first)) if first[i] == i]
-    buffers = [memoryview(found.images[i].contiguous().numpy()) for i in kept]
+    buffers = [found.images[i].contiguous().numpy().data for i in kept]
     if any(b.nbytes == 0 for b in buffers):
         raise RuntimeError(f"Unexpected empty buffer during tensor serialization: shape {list(found.spec.dims)} has no elements")
     places = dict(zip(kept, layout([b.nbytes for b in buffers])))

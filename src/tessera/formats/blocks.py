@@ -88,7 +88,7 @@ def pack_codes(codes: torch.Tensor, row: Format) -> torch.Tensor:
     each = 8 // row.bits
     if each == 1:
         return codes.to(torch.uint8)
-    lanes = codes.unflatten(-1, (-1, each))
+    lanes: torch.Tensor = codes.unflatten(-1, (-1, each))
     shifts = torch.arange(0, 8, row.bits, dtype=torch.int32, device=codes.device)
     return (lanes << shifts).sum(-1).to(torch.uint8)
 

@@ -33,7 +33,8 @@ def official_enum(name: str, members: Mapping[str, int], module: str = __name__)
     first: dict[int, str] = {}
     for member, number in members.items():
         first.setdefault(number, member)
-    cls: Any = OfficialEnum(name, {m: n for n, m in first.items()}, module=module)
+    make: Any = OfficialEnum
+    cls: Any = make(name, {m: n for n, m in first.items()}, module=module)
     for member, number in members.items():
         if first[number] != member:
             twin = object.__new__(cls)

@@ -8,7 +8,7 @@ a few integers, and each call after that is a dictionary hit and a kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -48,7 +48,8 @@ class Spec(Protocol):
     @property
     def tile(self) -> Tile: ...
     @property
-    def padded_shape(self) -> Sequence[int]: ...
+    def padded_shape(self) -> Iterable[int]: ...
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class MemoryConfig:
     identity: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names = ("memory_layout", "buffer_type", "shard_spec")
+        names: tuple[str, ...] = ("memory_layout", "buffer_type", "shard_spec")
         if (args and isinstance(args[0], BufferType)) or "nd_shard_spec" in kwargs:
             names = ("buffer_type", "nd_shard_spec")
         given = dict(zip(names, args))

@@ -97,10 +97,9 @@ class Buffer:
         self.allocated = False
         self.values = [None] * len(self.values)
         self.images = None
-        if self.allocation is not None:
-            device, self.allocation, allocation = self.device, None, self.allocation
-            if device is not None:
-                device.release(self, allocation)
+        allocation, self.allocation = self.allocation, None
+        if allocation is not None and self.device is not None:
+            self.device.release(self, allocation)
 
     def __del__(self) -> None:
         if self.allocation is not None and self.allocated and self.device is not None:
