@@ -33,7 +33,9 @@ def uint(call: str, argument: str, value: Any, largest: int = UINT32) -> int:
 
 def uints(call: str, argument: str, value: Any, length: int | None = None) -> tuple[int, ...]:
     """`value` as a tuple of unsigned integers; any sequence does, a generator or a string does not."""
-    if isinstance(value, (str, bytes)) or not (isinstance(value, Sequence) or hasattr(value, "__getitem__") and hasattr(value, "__len__")):
+    if isinstance(value, (str, bytes)) or not (
+        isinstance(value, Sequence) or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
+    ):
         refuse(call, argument, value, "must be a sequence of integers")
     numbers = tuple(uint(call, argument, v) for v in value)
     if length is not None and len(numbers) != length:
