@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from math import ceil
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
 
 from tessera.memory.config import BufferType
 from tessera.memory.free_list import FreeList
@@ -34,13 +35,15 @@ _TOP_DOWN = {BufferType.DRAM: False, BufferType.TRACE: False, BufferType.L1: Tru
 class Allocation:
     """Room for one buffer: the same `address` in each of `num_banks` banks. A tensor without elements has address 0 and no room."""
 
-    __slots__ = ("_region", "address", "live", "plan")
+    __slots__ = ("_region", "address", "live", "owner", "plan")
 
     def __init__(self, plan: BankPlan, region: FreeList, address: int) -> None:
         self.plan = plan
         self._region = region
         self.address = address
         self.live = True
+        #: Whoever keeps content here, as a weak reference, so that reports can say more of a block than its size.
+        self.owner: ReferenceType[Any] | None = None
 
     @property
     def buffer_type(self) -> BufferType:
@@ -151,7 +154,8 @@ class DeviceMemory:
             address = region.take(size, top_down=top_down)
         if address is None:
             raise RuntimeError(self._out_of_memory(plan, region))
-        return Allocation(plan, region, address)
+        made = region.owners[address] = Allocation(plan, region, address)
+        return made
 
     def allocate_bytes(self, buffer_type: BufferType, size_per_bank: int) -> Allocation:
         """Raw room in every bank of a kind, for what is not a tensor (trace buffers, semaphores, circular buffers)."""
@@ -165,7 +169,10 @@ class DeviceMemory:
             address = region.take(size, top_down=_TOP_DOWN[buffer_type]) if size else 0
         if address is None:
             raise RuntimeError(self._out_of_memory(plan, region))
-        return Allocation(plan, region, address)
+        made = Allocation(plan, region, address)
+        if size:
+            region.owners[address] = made
+        return made
 
     def free(self, allocation: Allocation) -> None:
         """Gives the room back. Safe from a finalizer that runs in the middle of another call: that one is settled a little later."""
@@ -220,6 +227,15 @@ class DeviceMemory:
         return text
 
     # -- looking
+
+    def allocations(self, buffer_type: BufferType) -> list[Allocation]:
+        """Everything that lives in a kind of memory, in order of address."""
+        owners = self.region(buffer_type).owners.copy()
+        return [owners[address] for address in sorted(owners)]
+
+    def at(self, buffer_type: BufferType, address: int) -> Allocation | None:
+        """What lives at an address, if anything starts there."""
+        return self.region(buffer_type).owners.get(address)
 
     def num_banks(self, buffer_type: BufferType) -> int:
         return self.board.dram.banks if buffer_type in (BufferType.DRAM, BufferType.TRACE) else self.board.compute_cores

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import Any
 
 __all__ = ["FreeList"]
 
@@ -17,7 +18,7 @@ __all__ = ["FreeList"]
 class FreeList:
     """The free and the live blocks of the address range [base, base + size)."""
 
-    __slots__ = ("_classes", "_ends", "_starts", "_used", "allocated", "base", "live", "peak", "size")
+    __slots__ = ("_classes", "_ends", "_starts", "_used", "allocated", "base", "live", "owners", "peak", "size")
 
     def __init__(self, base: int, size: int) -> None:
         self.base = base
@@ -25,6 +26,7 @@ class FreeList:
         self.allocated = 0
         self.peak = 0
         self.live: dict[int, int] = {}  # address -> size
+        self.owners: dict[int, Any] = {}  # address -> what the caller filed there; forgotten when the block is freed
         self._starts: dict[int, int] = {}  # address of a free block -> its end
         self._ends: dict[int, int] = {}  # end of a free block -> its address
         self._classes: list[list[int]] = [[] for _ in range(size.bit_length() + 1)]  # addresses in order, by bit length of the size
@@ -74,6 +76,7 @@ class FreeList:
     def give(self, address: int) -> int:
         """Frees the block at `address` and returns its size; KeyError if no block lives there."""
         size = self.live.pop(address)
+        self.owners.pop(address, None)
         self.allocated -= size
         start, end = address, address + size
         before = self._ends.get(start)

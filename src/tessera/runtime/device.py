@@ -17,6 +17,7 @@ from tessera.formats.dtype import DataType
 from tessera.memory.allocator import Allocation, DeviceMemory
 from tessera.memory.geometry import CoreCoord
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
+from tessera.runtime import telemetry
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.programs import ProgramCache
@@ -64,7 +65,8 @@ class Device:
             else DeviceMemory(board, l1_small_size=l1_small_size, trace_region_size=trace_region_size, worker_l1_size=worker_l1_size)
         )
         self.programs = ProgramCache()
-        self.trace: list[Any] | None = None
+        self.trace: Any = None  # what takes the records of `launch` while a trace is captured (runtime.trace.Capture)
+        self.traces: dict[int, Any] = {}
         self.is_open = True
         self.operations: dict[str, int] = {}
         self.busy_seconds = 0.0
@@ -98,6 +100,8 @@ class Device:
             raise RuntimeError(f"FP8_E4M3 is not supported on arch {self.board.arch}; it needs a Blackhole board")
         allocation = None if dry else self.memory.allocate(spec)
         buffer = Buffer(spec, values if values is not None else [None] * len(self.chips), device=self, allocation=allocation)
+        if allocation is not None:
+            allocation.owner = weakref.ref(buffer)
         self.tensors_alive += 1
         if OBSERVERS:
             notify("allocated", buffer)
@@ -144,15 +148,16 @@ class Device:
             return
         for child in list(self.children):
             child.close()
+        telemetry.closed(self)
         self.is_open = False
+        self.trace = None
+        self.traces.clear()
         self.programs.clear()
         OPEN.remove(self)
 
 
 def open_mesh(shape: MeshShape | None = None, *, chips: Sequence[int] | None = None, board: str | None = None, **options: Any) -> Device:
     """Open chips of the current board (`TESSERA_BOARD`, default n150) as one mesh."""
-    from tessera.runtime import telemetry
-
     kind = boards.get(board) if board else boards.current()
     if shape is None:
         shape = MeshShape(*kind.mesh_shape)
