@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,10 @@ Row = dict[str, Any]
 OPTIONS = {"ops": {"l1_small_size": 16384}}
 
 
+class WorldError(Exception):
+    """A board did not open: none of its rows holds."""
+
+
 @contextmanager
 def world(board: str, options: dict[str, Any]) -> Iterator[Any]:
     """One open device of a board, as the rows were observed on: n300 as a 1x2 mesh with its fabric up."""
@@ -42,11 +47,14 @@ def world(board: str, options: dict[str, Any]) -> Iterator[Any]:
     os.environ["TESSERA_BOARD"] = board
     meshed = board == "n300"
     try:
-        if meshed:
-            ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
-            device = ttnn.open_mesh_device(mesh_shape=ttnn.MeshShape(1, 2), **options)
-        else:
-            device = ttnn.open_device(device_id=0, **options)
+        try:
+            if meshed:
+                ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+                device = ttnn.open_mesh_device(mesh_shape=ttnn.MeshShape(1, 2), **options)
+            else:
+                device = ttnn.open_device(device_id=0, **options)
+        except Exception as error:
+            raise WorldError(f"{board} with {options} does not open: {error}") from error
         try:
             yield device
         finally:
@@ -165,8 +173,8 @@ REPLAYS: dict[str, Callable[[Any, Row], Row]] = {
 def family(row: Row) -> str:
     """The file of `ttnn.operations` an operation is declared in; for other rows, the first public name they use."""
     if "op" not in row:
-        expression = row.get("expr", "")
-        return expression.split("(")[0][:40] if expression else row.get("dtype", row.get("arch", ""))
+        first = re.search(r"ttnn\.\w+", row.get("expr", ""))
+        return first[0] if first else row.get("dtype", row.get("arch", ""))
     operation: Any = ttnn
     for name in row["op"].split(".")[1:]:
         operation = getattr(operation, name, None)
@@ -203,7 +211,9 @@ class Score:
         return self.held / max(self.total, 1)
 
     def lines(self) -> Iterator[str]:
-        for name, (held, total) in sorted(self.families.items(), key=lambda item: (item[1][0] - item[1][1], item[0]))[:40]:
+        """Families with misses, most of them first, and then the whole."""
+        missing = {name: (held, total) for name, (held, total) in self.families.items() if held < total}
+        for name, (held, total) in sorted(missing.items(), key=lambda item: (item[1][0] - item[1][1], item[0])):
             yield f"  {held:6d} of {total:6d}  {held / total:7.2%}  {name}"
         yield f"{self.kind}: {self.held} of {self.total} rows hold ({self.share:.2%}), {self.counted} with the observed number of programs"
 
@@ -228,10 +238,14 @@ def replay(kind: str, rows: Iterable[Row]) -> Score:
         groups[row.get("arch", "n150"), json.dumps(row.get("device", OPTIONS.get(kind, {})), sort_keys=True)].append(row)
     score = Score(kind)
     for (board, options), members in sorted(groups.items()):
-        with world(board, json.loads(options)) as device:
+        try:
+            with world(board, json.loads(options)) as device:
+                for row in members:
+                    got = REPLAYS[kind](device, row)
+                    score.add(row, got, judge(kind, row, got))
+        except WorldError as error:
             for row in members:
-                got = REPLAYS[kind](device, row)
-                score.add(row, got, judge(kind, row, got))
+                score.add(row, {"world": str(error)}, Verdict(False))
     return score
 
 
