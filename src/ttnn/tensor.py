@@ -319,9 +319,14 @@ def _getitem(self: Tensor, index: Any) -> Any:
 
 
 def _string(self: Tensor) -> str:
-    from ttnn.printing import format_tensor
+    from ttnn.printing import format_parts, format_tensor, format_unallocated
 
-    return format_tensor(self)
+    if not self.buffer.allocated:
+        return format_unallocated(self.spec)
+    device = self.buffer.device
+    if device is not None and device.num_chips > 1:
+        return format_parts(list(zip(device.chips, device.coordinates(), self.parts)), self.spec)
+    return format_tensor(self.values, self.spec)
 
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:
