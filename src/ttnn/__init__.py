@@ -49,6 +49,9 @@ from ttnn.decorators import (
 
 from ttnn import operations as operations  # isort: skip
 
+decorators.plain_value_types(
+    types.DataType, types.Layout, types.MemoryConfig, types.Shape, types.UnaryOpType, types.BcastOpDim, types.BcastOpMath, types.CoreGrid
+)
 _tensor.equip()
 device.equip()
 
