@@ -6,11 +6,9 @@ The work is done by `tessera.runtime.hosts`; here are the official names. There 
 from __future__ import annotations
 
 from tessera.runtime import hosts
-from tessera.runtime.hosts import Rank, Size
+from ttnn.descriptors import Rank, Size
 
 __all__ = [
-    "Rank",
-    "Size",
     "distributed_context_allgather_int",
     "distributed_context_barrier",
     "distributed_context_get_rank",
