@@ -21,6 +21,7 @@ from ttnn.config import *  # noqa: F403
 from ttnn.core import *  # noqa: F403
 from ttnn.device import *  # noqa: F403
 from ttnn.distributed import *  # noqa: F403
+from ttnn.distributed_context import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
 
 from ttnn import tensor as _tensor  # isort: skip
@@ -48,6 +49,11 @@ from ttnn.decorators import (
 )
 
 from ttnn import operations as operations  # isort: skip
+from ttnn.operations.files import (  # isort: skip
+    OverlappedTensor as OverlappedTensor,
+    dump_overlapped_tensors as dump_overlapped_tensors,
+    load_overlapped_tensors as load_overlapped_tensors,
+)
 
 decorators.plain_value_types(
     types.DataType, types.Layout, types.MemoryConfig, types.Shape, types.UnaryOpType, types.BcastOpDim, types.BcastOpMath, types.CoreGrid

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from loguru import logger
 
-from tessera.files import cache, sharing, tensors
+from tessera.files import cache, overlapped, sharing, tensors
 from tessera.files.container import check_name
+from tessera.files.overlapped import OverlappedTensor
 from tessera.formats.dtype import DataType, Layout
 from tessera.memory.config import MemoryConfig
 from tessera.memory.mesh import PlacementReplicate
@@ -122,6 +123,16 @@ def as_tensor(
         host = convert()
         dump_tensor.function(entry.path, host, mode=cache_dump_mode)
     return place(host)
+
+
+def dump_overlapped_tensors(file_name: str | Path, views: dict[str, OverlappedTensor]) -> None:
+    """Write named views of one fused tensor, with the fused tensor, to an `.overlappedtensorbin`."""
+    overlapped.dump(Path(file_name), views)
+
+
+def load_overlapped_tensors(file_name: str | Path, device: Device | None = None) -> dict[str, OverlappedTensor]:
+    """The named views of an `.overlappedtensorbin`; their fused tensor is mapped, or put on `device`."""
+    return overlapped.load(Path(file_name), device)
 
 
 def _require_content(tensor: torch.Tensor | None, what: str) -> None:

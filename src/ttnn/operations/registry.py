@@ -2,5 +2,6 @@
 
 from ttnn.operations import conversion as conversion
 from ttnn.operations import creation as creation
+from ttnn.operations import files as files
 from ttnn.operations import memory as memory
 from ttnn.operations import reshaping as reshaping
