@@ -73,10 +73,10 @@ def create_sharded_memory_config(
         raise RuntimeError(f"Invalid orientation {orientation!r}: it must be a ttnn.ShardOrientation")
     grid, rows, columns = _grid_of(core_grid, use_height_and_width_as_shard_shape)
     *batch, height, width = shape
-    height *= math.prod(batch)
     if use_height_and_width_as_shard_shape:
         shard = (height, width) if turn is ShardOrientation.ROW_MAJOR else (width, height)
     else:
+        height *= math.prod(batch)
         down, across = _cut(_LAYOUTS[strategy], turn, rows, columns)
         if height % down or width % across:
             raise RuntimeError(
@@ -104,7 +104,7 @@ def create_sharded_memory_config_(
     if use_height_and_width_as_shard_shape:
         if tile_layout and (height % TILE_SIZE or width % TILE_SIZE):
             raise RuntimeError(f"Incorrect tensor shape: a shard of {height}x{width} is not made of whole tiles")
-        shard = (height, width)
+        shard = (height, width) if orientation is ShardOrientation.ROW_MAJOR else (width, height)
     else:
         down, across = _cut(layout, orientation, rows, columns)
         if tile_layout:

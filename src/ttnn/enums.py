@@ -56,7 +56,7 @@ TABLE = {
     "RGBRange": "MinusOneToOne ZeroToOne",
     "ReduceType": "Sum Mean Max Min Std Var Prod",
     "RoutedExpertActivation": "Silu SwiGluOai SituGlu ClampedSiluGlu",
-    "SigmoidMode": "FastApproximate AccurateWithFastExp Accurate",
+    "SigmoidMode": "Accurate=2 AccurateWithFastExp=1 FastApproximate=0",
     "SocketEndpoint": "SENDER RECEIVER",
     "SparseKVFormat": "BF16 FP8_E4M3 SCALED_FP8",
     "StorageType": "HOST DEVICE",

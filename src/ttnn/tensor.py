@@ -21,6 +21,8 @@ from tessera.memory.mesh import SINGLE, TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.device import Device
 from tessera.runtime.tensor import Tensor
+from ttnn import host_methods
+from ttnn.core import element_size
 from ttnn.types import StorageType
 
 _NUMPY_DTYPES = {
@@ -181,6 +183,8 @@ def _item(tensor: Tensor) -> int | float:
 
 def _to_list(tensor: Tensor) -> Any:
     require_allocated(tensor, "to_list")
+    if tensor.spec.dtype is DataType.FP8_E4M3:
+        raise RuntimeError("Tensor.to_list(): FP8_E4M3 is not supported; convert the tensor to bfloat16 first")
     values = tensor.values
     return values.float().tolist() if FORMATS[tensor.spec.dtype].is_float else values.tolist()
 
@@ -206,7 +210,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "memory_config": lambda t: t.spec.memory_config,
     "storage_type": _storage,
     "device": lambda t: t.buffer.device,
-    "devices": lambda t: [] if t.buffer.device is None else [t.buffer.device],
+    "devices": lambda t: [t.buffer.device],
     "device_coords": lambda t: list(t.buffer.device.coordinates()) if t.buffer.device else [],
     "is_allocated": lambda t: t.buffer.allocated,
     "is_sharded": lambda t: t.spec.memory_config.is_sharded(),
@@ -217,7 +221,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "get_tile": lambda t: t.spec.tile,
     "volume": lambda t: math.prod(t.spec.padded_shape),
     "logical_volume": lambda t: math.prod(t.spec.dims),
-    "element_size": lambda t: FORMATS[t.spec.dtype].bits // 8 if not FORMATS[t.spec.dtype].is_block else 1,
+    "element_size": lambda t: element_size(t.spec.dtype),
     "buffer_address": lambda t: getattr(_device_buffer(t, "buffer_address").allocation, "address", 0),
     "buffer_page_size": lambda t: _device_buffer(t, "buffer_page_size").allocation.page_size,
     "buffer_aligned_page_size": lambda t: _device_buffer(t, "buffer_aligned_page_size").allocation.aligned_page_size,
@@ -257,10 +261,13 @@ def _to_torch(tensor: Tensor, mesh_composer: Any = None) -> torch.Tensor:
 
 
 def _to_numpy(tensor: Tensor, mesh_composer: Any = None) -> np.ndarray[Any, Any]:
+    if tensor.spec.dtype is DataType.FP8_E4M3:
+        raise RuntimeError("Tensor.to_numpy(): FP8_E4M3 is not supported; convert the tensor to bfloat16 first")
     plain = _to_torch(tensor, mesh_composer)
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
+METHODS |= host_methods.METHODS
 METHODS |= {"update_tensor_topology": _update_topology, "to": _to, "cpu": _cpu, "to_torch": _to_torch, "to_numpy": _to_numpy}
 
 
@@ -329,12 +336,6 @@ def _string(self: Tensor) -> str:
     return format_tensor(self.values, self.spec)
 
 
-def _reshape(self: Tensor, *shape: Any) -> Tensor:
-    import ttnn
-
-    return ttnn.reshape(self, list(shape) if len(shape) != 1 or isinstance(shape[0], int) else shape[0])
-
-
 def equip() -> None:
     """Hang all of it on the class. Called once, by `import ttnn`."""
     for name, read in PROPERTIES.items():
@@ -351,5 +352,4 @@ def equip() -> None:
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
     Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
     Tensor.__repr__ = Tensor.__str__ = _string  # type: ignore[method-assign]
-    Tensor.reshape = _reshape  # type: ignore[attr-defined]
     Tensor.__module__ = "ttnn"

@@ -26,6 +26,8 @@ class MeshShape:
 
     def __init__(self, *dims: int | Sequence[int]) -> None:
         self._dims = _whole_numbers("MeshShape", dims)
+        if not self._dims:
+            raise RuntimeError("MeshShape cannot have 0 dimension. It needs at least one extent, got an empty sequence")
 
     def dims(self) -> int:
         return len(self._dims)
