@@ -69,7 +69,7 @@ def as_torch(data: Any) -> torch.Tensor:
 
 def host_tensor(data: torch.Tensor, spec: TensorSpec) -> Tensor:
     """A host tensor of the given values, converted as the host converts; memory is borrowed where nothing has to change."""
-    values = host_convert(data, spec.dtype, spec.tile)
+    values = host_convert(data, spec.dtype, spec.tile if spec.layout is Layout.TILE else None)
     borrowed = values is data or values.data_ptr() == data.data_ptr()
     values = values.reshape(spec.dims)
     return Tensor.on_host(spec, [values if values.is_contiguous() else values.contiguous()], borrowed=borrowed)

@@ -102,14 +102,24 @@ def host_convert(values: torch.Tensor, dtype: DataType | Format, tile: Tile | No
     """`values` as official TT-NN's host library converts them into `dtype`: the values face.
 
     Floats go to an integer as the processor does it: cut towards zero into 32 bits, with 0x80000000 for whatever does not
-    fit (NaN and infinities too); negative numbers wrap in uint32. The narrower integers then saturate. (TT-NN's results for negative
-    numbers in uint8 and uint16 are not defined; here they saturate too, to 0.) Integers to integers wrap; to floats, they round.
+    fit (NaN and infinities too); negative numbers wrap in uint32. The narrower integers then saturate. Without tiles they wrap in what
+    is left over after whole groups of 8 elements (4 for 16 bits), where TT-NN's loop is not vectorized. Integers to integers wrap;
+    to floats, they round.
     """
     row = _row(dtype)
     if row.kind != "int" or not values.is_floating_point():
-        return to_grid(values, row, tile)
+        grid = to_grid(values, row, tile)
+        if grid.dtype is torch.bfloat16 and values.dtype is torch.float32 and row.kind == "float" and (nan := values.isnan()).any():
+            # A NaN keeps its upper bits; torch's vectorized conversion makes all of them 0xFFFF.
+            grid.view(torch.int16)[nan] = (values.contiguous().view(torch.int32)[nan] >> 16).to(torch.int16) | 0x40
+        return grid
     low, high = -(1 << 31), (1 << 32) if row.bits == 32 and row.low == 0 else (1 << 31)
     cut = values.double().trunc()
     fits = (cut >= low) & (cut < high)
     whole = torch.where(fits, cut, float(low)).to(torch.int64)
-    return _wrap(whole if row.bits == 32 else whole.clamp(row.low, row.high), row)
+    if row.bits < 32:
+        flat = whole.reshape(-1)
+        rest = 0 if tile is not None else flat.numel() % (64 // row.bits)
+        flat[: flat.numel() - rest].clamp_(row.low, row.high)
+        whole = flat.reshape(whole.shape)
+    return _wrap(whole, row)
