@@ -10,6 +10,7 @@ from typing import Any
 import flatbuffers
 import pytest
 import samples
+
 from tessera.files import records
 from tessera.files.reading import read
 from tessera.files.schema import SCHEMA, Kind
@@ -146,7 +147,9 @@ def _record(**changes: Any) -> records.Tensor:
     [
         (_record(tensor_spec=records.TensorSpec(tensor_layout=records.TensorLayout(data_type=77))), "data_type is 77"),
         (
-            _record(tensor_spec=records.TensorSpec(tensor_layout=records.TensorLayout(memory_config=records.MemoryConfig(memory_layout=1)))),
+            _record(
+                tensor_spec=records.TensorSpec(tensor_layout=records.TensorLayout(memory_config=records.MemoryConfig(memory_layout=1)))
+            ),
             "memory_layout is 1",
         ),
         (_record(tensor_topology=records.TensorTopology(placements=(records.MeshMapperPlacement(type=2),))), "type is 2"),

@@ -14,6 +14,7 @@ import samples
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tessera.files import overlapped, records, tensors
 from tessera.files.reading import read
 from tessera.files.writing import write
