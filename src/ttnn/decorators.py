@@ -56,6 +56,7 @@ class Operation:
         golden_function: Callable[..., Any] | None = None,
         renames: dict[str, str] | None = None,
         planned: bool = True,
+        bound: bool = False,
         is_cpp_operation: bool | None = None,
         is_experimental: bool = False,
         preprocess_golden_function_inputs: Callable[..., Any] | None = None,
@@ -69,6 +70,7 @@ class Operation:
         self.is_experimental = is_experimental or ".experimental." in name
         self.renames = renames or {}
         self.planned = planned
+        self.bound = bound
         self._cpp = is_cpp_operation
         self.__name__ = name.rsplit(".", 1)[-1]
         self.__qualname__ = name
@@ -87,7 +89,7 @@ class Operation:
     def binding(self) -> Binding | None:
         """The official overloads; None for operations that are plain Python functions there too."""
         row = interface().get(self.name)
-        return Binding(self.name, row["signatures"]) if row and row.get("cpp") and row.get("signatures") else None
+        return Binding(self.name, row["signatures"]) if row and (self.bound or row.get("cpp")) and row.get("signatures") else None
 
     def __repr__(self) -> str:
         return f"Operation(python_fully_qualified_name='{self.name}')"
@@ -202,9 +204,10 @@ class Operation:
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         binding = self.binding
         if binding is not None:
-            queue = kwargs.pop("queue_id", None) if "queue_id" in kwargs else None
-            if "cq_id" in kwargs and "cq_id" not in binding.overloads[0].by_name:
-                queue = kwargs.pop("cq_id")
+            queue = None
+            for word in ("queue_id", "cq_id"):
+                if word in kwargs and word not in binding.overloads[0].by_name:
+                    queue = kwargs.pop(word)
             binding.check(args, kwargs)
             if self.renames:
                 kwargs = {self.renames.get(k, k): v for k, v in kwargs.items()}
@@ -230,7 +233,8 @@ FastOperation = Operation
 
 def operation(name: str, *, golden: Callable[..., Any] | None = None, **options: Any) -> Callable[[Callable[..., Any]], Operation]:
     """Declare a public operation. `renames` maps argument names of other overloads to the function's own; `planned=False` for operations whose
-    result is not a pure function of specs and values (random numbers, deallocation)."""
+    result is not a pure function of specs and values (random numbers, deallocation); `bound=True` for Python operations that official TT-NN binds as
+    strictly as its C++ ones."""
 
     def declare(function: Callable[..., Any]) -> Operation:
         declared = Operation(name, function, golden_function=golden, **options)

@@ -137,8 +137,8 @@ def to_torch(
     return converted
 
 
-@operation("ttnn.to_device", planned=False)
-def to_device(tensor: Tensor, device: Device, *, memory_config: MemoryConfig | None = None, cq_id: Any = None) -> Tensor:
+@operation("ttnn.to_device", planned=False, bound=True)
+def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None = None, *, queue_id: Any = None) -> Tensor:
     """The tensor on a device; a tensor that is there already is answered as it is."""
     require_allocated(tensor, "to_device")
     device.require_open("to_device")
@@ -152,6 +152,8 @@ def to_device(tensor: Tensor, device: Device, *, memory_config: MemoryConfig | N
         device.trace is None,
         "Writes are not supported during trace capture. to_device was called between begin_trace_capture and end_trace_capture",
     )
+    if memory_config is not None and memory_config.is_sharded() and memory_config.shard_spec is None and memory_config.nd_shard_spec is None:
+        raise RuntimeError(f"to_device: MemoryConfig must have Shard Spec specified for sharded memory layout; got {memory_config.memory_layout} without one")
     spec = like(tensor, memory_config=memory_config) if memory_config is not None else tensor.spec
     source = tensor.buffer
     buffer = device.new_buffer(spec)
@@ -175,8 +177,8 @@ def to_device(tensor: Tensor, device: Device, *, memory_config: MemoryConfig | N
     return Tensor.of(spec, buffer, topology)
 
 
-@operation("ttnn.from_device", planned=False)
-def from_device(tensor: Tensor, blocking: bool = True, *, cq_id: Any = None) -> Tensor:
+@operation("ttnn.from_device", planned=False, bound=True)
+def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: Any = None) -> Tensor:
     """The tensor on the host. It keeps its memory config, as a file of it would."""
     require_allocated(tensor, "from_device")
     source = tensor.buffer
@@ -210,12 +212,50 @@ def to_layout(
 ) -> Tensor:
     """The same values in another layout; on the device also in another dtype or memory config."""
     require_allocated(tensor, "to_layout")
-    spec = like(tensor, layout=layout, dtype=dtype, memory_config=memory_config)
-    if tensor.buffer.device is None:
-        return tensor if spec is tensor.spec else on_host(_same, [tensor], spec)
-    if spec is tensor.spec:
+    spec, on_device = tensor.spec, tensor.buffer.device is not None
+    if layout == spec.layout and not (on_device and (dtype not in (None, spec.dtype) or memory_config not in (None, spec.memory_config))):
         return tensor
-    return launch("TilizeDeviceOperation" if layout == Layout.TILE else "UntilizeDeviceOperation", _same, [tensor], spec)  # type: ignore[no-any-return]
+    if not on_device:
+        return _to_layout_on_host(tensor, layout)
+    if layout == Layout.ROW_MAJOR:
+        # Blocks cannot stand in rows: untilizing answers bfloat16.
+        natural = DataType.BFLOAT16 if spec.dtype == DataType.BFLOAT8_B else spec.dtype
+        require(
+            dtype in (None, natural),
+            f"to_layout: dtype cannot be different from tensor dtype when converting to ROW_MAJOR_LAYOUT on device; got {dtype} for a tensor of {spec.dtype}",
+        )
+        out = like(tensor, layout=layout, dtype=natural, memory_config=memory_config)
+        return launch("UntilizeDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
+    aligned = all(d % t == 0 for d, t in zip(spec.dims[-2:], spec.tile.tile_shape)) and len(spec.dims) >= 2
+    require(
+        spec.dtype != DataType.INT8,
+        f"to_layout: data type must be bfloat16, float32, uint32, int32, uint16, uint8, or fp8_e4m3, got {spec.dtype}",
+    )
+    require(
+        aligned or spec.dtype != DataType.UINT8,
+        f"to_layout: Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors whose shape is not whole tiles, got {spec.dtype}",
+    )
+    # The chip cannot hold fp8 in tiles; it comes out of the unpacker as float32.
+    natural = DataType.FLOAT32 if spec.dtype == DataType.FP8_E4M3 else spec.dtype
+    require(
+        aligned or spec.dtype != DataType.FP8_E4M3 or spec.padded_dims[-1:] > (32,),
+        "to_layout: FP8_E4M3 tilize_with_val_padding requires more than one tile per row",
+    )
+    out = like(tensor, layout=layout, dtype=natural if dtype is None else dtype, memory_config=memory_config)
+    return launch("TilizeDeviceOperation" if aligned else "TilizeWithValPaddingDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
+
+
+def _to_layout_on_host(tensor: Tensor, layout: Layout) -> Tensor:
+    spec = tensor.spec
+    if FORMATS[spec.dtype].is_block:
+        whole = spec.padded_shape == spec.shape
+        require(
+            whole,
+            f"to_layout: Tensor layout must be ROW_MAJOR for unpadding, and {spec.dtype} cannot be; convert it to another dtype first",
+        )
+        return tensor
+    require(spec.dtype != DataType.FP8_E4M3, "to_layout: pad: FP8_E4M3 is not supported on the host in TILE layout")
+    return on_host(_same, [tensor], like(tensor, layout=layout))
 
 
 @operation("ttnn.deallocate", planned=False)

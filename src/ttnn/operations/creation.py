@@ -10,7 +10,7 @@ import torch
 
 from tessera.engine import creation as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
-from tessera.formats.rounding import to_grid
+from tessera.formats.rounding import host_convert, to_grid
 from tessera.formats.shape import Shape
 from tessera.memory.config import MemoryConfig
 from tessera.memory.spec import TensorSpec
@@ -61,12 +61,16 @@ def _full(
 ) -> Tensor:
     dtype = DataType.BFLOAT16 if dtype is None else dtype
     _no_fp8(dtype)
-    row = FORMATS[dtype]
-    wide = torch.float32 if row.is_float else torch.int64
-    number = float(value) if row.is_float else int(value)
     if optional_tensor is not None:
-        return _write(optional_tensor, engine.fill(shape, number, wide))
-    return _placed(engine.fill(shape, number, wide), spec_for(shape, dtype, layout, memory_config), device)
+        return _write(optional_tensor, filled(optional_tensor.spec.dims, value, optional_tensor.spec.dtype))
+    return _placed(filled(shape, value, dtype), spec_for(shape, dtype, layout, memory_config), device)
+
+
+def filled(shape: Sequence[int], value: float, dtype: DataType) -> torch.Tensor:
+    """One value in every place, as the host converts numbers to this dtype."""
+    exact = isinstance(value, int) and not FORMATS[dtype].is_float and abs(value) < 1 << 62
+    one = engine.fill((1,), value if exact else float(value), torch.int64 if exact else torch.float32)
+    return host_convert(one, dtype).expand(tuple(shape)) if math.prod(shape) else engine.fill(shape, 0, torch.float32)
 
 
 @operation("ttnn.full", golden=torch.full, planned=False)
@@ -131,21 +135,19 @@ def _full_like(
         and optional_tensor is None
         and where is tensor.buffer.device
     ):
-        row = FORMATS[dtype]
-        number = float(value) if row.is_float else int(value)
         out = spec.replace(dtype=dtype, layout=layout, memory_config=memory_config)
         return launch(  # type: ignore[no-any-return]
             "FullLikeDeviceOperation",
             _fill_like,
             [tensor],
             out,
-            attributes={"value": number, "dtype": torch.float32 if row.is_float else torch.int64},
+            attributes={"value": value, "dtype": dtype},
         )
     return _full(spec.dims, value, dtype, layout, where, memory_config, optional_tensor)
 
 
-def _fill_like(values: torch.Tensor, *, value: float, dtype: torch.dtype) -> torch.Tensor:
-    return engine.fill(values.shape, value, dtype)
+def _fill_like(values: torch.Tensor, *, value: float, dtype: DataType) -> torch.Tensor:
+    return filled(values.shape, value, dtype)
 
 
 @operation("ttnn.full_like", golden=torch.full_like)
@@ -269,9 +271,11 @@ def rand(
 ) -> Tensor:
     """Evenly spread numbers in [low, high)."""
     require(
-        dtype not in (DataType.UINT8, DataType.INT8, DataType.FP8_E4M3),
+        dtype not in (DataType.UINT8, DataType.FP8_E4M3),
         f"[ttnn::rand] Output dtype {name_of(dtype)} is not supported.",
     )
+    if layout == Layout.ROW_MAJOR and dtype == DataType.BFLOAT8_B:
+        dtype = DataType.BFLOAT16  # drawn in tiles and untilized, which blocks do not survive
     spec = spec_for(tuple(shape), dtype, layout, memory_config)
     require(device is not None, "rand: device must be given")
     if FORMATS[dtype].is_float:

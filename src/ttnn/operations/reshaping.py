@@ -132,7 +132,10 @@ def _view(what: str, tensor: Tensor, shape: Sequence[int]) -> Tensor:
     spec = tensor.spec
     dims = resolved_shape(what, math.prod(spec.dims), tuple(shape))
     old, new = spec.dims[-1] if spec.dims else 1, dims[-1] if dims else 1
-    require(old == new, f"{what}: The last dimension can not change in view, attempting to change last dimension from {old} to {new}, use reshape instead")
+    require(
+        old == new,
+        f"{what}: The last dimension can not change in view, attempting to change last dimension from {old} to {new}, use reshape instead",
+    )
     if spec.layout == Layout.TILE:
         was, now = (1, *spec.dims)[-2], (1, *dims)[-2]
         require(_same_bytes(spec, dims), f"{what}: Invalid second last dims for TILED reshape, from {was} to {now}, use reshape instead")
@@ -164,7 +167,9 @@ def _transposed_config(spec: TensorSpec, out_dims: tuple[int, ...]) -> MemoryCon
     orientation = shard.orientation
     if config.memory_layout == TensorMemoryLayout.BLOCK_SHARDED:
         orientation = ShardOrientation.COL_MAJOR if orientation == ShardOrientation.ROW_MAJOR else ShardOrientation.ROW_MAJOR
-    return MemoryConfig(layouts.get(config.memory_layout, config.memory_layout), config.buffer_type, ShardSpec(shard.grid, turned, orientation))
+    return MemoryConfig(
+        layouts.get(config.memory_layout, config.memory_layout), config.buffer_type, ShardSpec(shard.grid, turned, orientation)
+    )
 
 
 def _golden_permute(input_tensor: torch.Tensor, dims: Sequence[int], **_: Any) -> torch.Tensor:
@@ -206,14 +211,19 @@ def _golden_transpose(input_tensor: torch.Tensor, dim1: int, dim2: int, **_: Any
 
 
 @operation("ttnn.transpose", golden=_golden_transpose)
-def transpose(input_tensor: Tensor, dim1: int, dim2: int, *args: Any, memory_config: MemoryConfig | None = None, pad_value: float = 0.0) -> Tensor:
+def transpose(
+    input_tensor: Tensor, dim1: int, dim2: int, *args: Any, memory_config: MemoryConfig | None = None, pad_value: float = 0.0
+) -> Tensor:
     """Two dimensions changed for each other."""
     spec = input_tensor.spec
     rank = len(spec.dims)
     require(input_tensor.buffer.device is not None, "transpose: Device Operations expect device tensors as inputs, got one on the host")
     require_device("transpose", input_tensor)
     for name, dim in (("dim1", dim1), ("dim2", dim2)):
-        require(-rank <= dim < rank, f"transpose: Index is out of bounds for the rank, should be between 0 and {rank - 1} however {name} is {dim}")
+        require(
+            -rank <= dim < rank,
+            f"transpose: Index is out of bounds for the rank, should be between 0 and {rank - 1} however {name} is {dim}",
+        )
     first, second = sorted((dim1 % rank, dim2 % rank))
     if first == second:
         return input_tensor if memory_config is None else alias(input_tensor, like(input_tensor, memory_config=memory_config))
