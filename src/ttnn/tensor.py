@@ -45,10 +45,7 @@ def spec_for(
     """The spec of a new tensor; block floats choose TILE when nothing is said, everything else ROW_MAJOR."""
     if layout is None:
         layout = Layout.TILE if FORMATS[dtype].is_block else Layout.ROW_MAJOR
-    words: dict[str, Any] = {} if memory_config is None else {"memory_config": memory_config}
-    if tile is not None:
-        words["tile"] = tile
-    return TensorSpec(Shape(list(shape)), dtype, layout, **words)
+    return TensorSpec.of(Shape(list(shape)), dtype, layout, memory_config, tile)
 
 
 def as_torch(data: Any) -> torch.Tensor:

@@ -375,7 +375,7 @@ def _alignment_for(
 
 
 def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The three official signatures, told apart by their fourth argument; `memory_config=` is accepted beside them."""
+    """The three official signatures, told apart by their fourth argument. None takes a memory config: inside, `of` does."""
     call = "__init__"
     fourth = args[3] if len(args) > 3 else None
     names: tuple[str, ...] = ("shape", "dtype", "layout")
@@ -383,8 +383,6 @@ def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names += ("memory_layout", "shard_spec", "buffer_type", "tile")
     elif isinstance(fourth, NdShardSpec) or "nd_shard_spec" in kwargs:
         names += ("nd_shard_spec", "buffer_type", "tile")
-    elif isinstance(fourth, MemoryConfig) or "memory_config" in kwargs:
-        names += ("memory_config", "tile")
     else:
         names += ("buffer_type", "tile")
     given = dict(zip(names, args))
@@ -403,7 +401,7 @@ def _bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     elif "memory_layout" in given:
         config = MemoryConfig(given["memory_layout"], buffer_type, given.get("shard_spec"))
     else:
-        config = given.get("memory_config") or MemoryConfig(buffer_type=buffer_type)
+        config = MemoryConfig(buffer_type=buffer_type)
     shape, tile = Shape(given["shape"]), given.get("tile")
     return {"shape": shape, "dtype": given["dtype"], "layout": given["layout"], "memory_config": config, "tile": tile}
 
@@ -415,7 +413,6 @@ _KINDS: dict[str, type] = {
     "shard_spec": ShardSpec,
     "nd_shard_spec": NdShardSpec,
     "buffer_type": BufferType,
-    "memory_config": MemoryConfig,
     "tile": Tile,
 }
 

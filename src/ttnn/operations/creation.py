@@ -70,7 +70,7 @@ def filled(shape: Sequence[int], value: float, dtype: DataType) -> torch.Tensor:
     """One value in every place, as the host converts numbers to this dtype."""
     exact = isinstance(value, int) and not FORMATS[dtype].is_float and abs(value) < 1 << 62
     one = engine.fill((1,), value if exact else float(value), torch.int64 if exact else torch.float32)
-    return host_convert(one, dtype).expand(tuple(shape)) if math.prod(shape) else engine.fill(shape, 0, torch.float32)
+    return host_convert(one, dtype)[0].expand(tuple(shape))
 
 
 @operation("ttnn.full", golden=torch.full, planned=False)

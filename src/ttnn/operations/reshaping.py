@@ -14,7 +14,7 @@ import torch
 from tessera.engine import movement as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
-from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.config import MemoryConfig, ShardSpec, TensorMemoryLayout
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import alias, launch, on_host
 from tessera.runtime.tensor import Tensor
@@ -147,7 +147,8 @@ def experimental_view(input_tensor: Tensor, shape: Sequence[int]) -> Tensor:
     """The same memory under another shape."""
     require(input_tensor.buffer.device is not None, "view: View requires the tensor be stored on device, use reshape instead")
     require_allocated(input_tensor, "experimental.view")
-    return _view("experimental.view", input_tensor, shape)
+    dims = resolved_shape("experimental.view", math.prod(input_tensor.spec.dims), tuple(shape))
+    return alias(input_tensor, _reshaped_spec(input_tensor.spec, dims, None))
 
 
 # -- other orders of dimensions
