@@ -5,3 +5,4 @@ from ttnn.operations import creation as creation
 from ttnn.operations import files as files
 from ttnn.operations import memory as memory
 from ttnn.operations import reshaping as reshaping
+from ttnn.operations import unary as unary

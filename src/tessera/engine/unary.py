@@ -1,0 +1,90 @@
+"""Elementwise work on one operand: load, steps, store.
+
+Load widens any format (or keeps whole numbers whole), each step is a row of `tessera.engine.steps`, store flushes subnormal results as the
+chip's packer does; rounding into the output format is `launch`'s. A program is data: a tuple of (step name, parameters).
+
+What a bfloat16 operand can be is 65,536 values, so a program of steps that torch has no good bfloat16 kernel for is tabulated once in fp64, and large
+operands are looked up in that table: correctly rounded, and faster than computing.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tessera.engine.choice import engine_function
+from tessera.engine.steps import STEPS
+
+Program = tuple[tuple[str, tuple[float, ...]], ...]
+
+#: The largest subnormal numbers: what is not beyond them is stored as zero.
+SUBNORMAL = {torch.float32: 2.0**-126 - 2.0**-149, torch.float64: 2.0**-126 - 2.0**-149, torch.bfloat16: 127 * 2.0**-133}
+
+#: Operands below this many elements are computed rather than looked up.
+TABLE_PAYS = 16384
+
+
+def flushed(values: Tensor) -> Tensor:
+    """Subnormal results are zero (with their sign), as the chip packs them."""
+    if not values.is_floating_point():
+        return values
+    return torch.copysign(F.hardshrink(values, SUBNORMAL[values.dtype]), values)
+
+
+def apply(values: Tensor, program: Program) -> Tensor:
+    """The steps on an operand of any working dtype: int64 where all steps so far are exact, else a float."""
+    for name, params in program:
+        step = STEPS[name]
+        if not values.is_floating_point():
+            if step.integer is not None:
+                values = step.integer(values, *params)
+                continue
+            values = values.to(torch.float64)
+        values = step.compute(values, *params)
+    return values
+
+
+def needs_flush(program: Program) -> bool:
+    return any(STEPS[name].flush for name, _ in program)
+
+
+def working(values: Tensor, program: Program) -> Tensor:
+    """The operand in the dtype that the program is computed in."""
+    if not values.is_floating_point():
+        return values.to(torch.int64)
+    if all(STEPS[name].single for name, _ in program):
+        return values.to(torch.float32)
+    return values.to(torch.float64)
+
+
+@functools.lru_cache(maxsize=128)
+def table(program: Program) -> Tensor:
+    """A program's result for each of the 65,536 bfloat16 values, by their bits."""
+    every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    result = apply(every.to(torch.float64), program).to(torch.float32)
+    return (flushed(result) if needs_flush(program) else result).to(torch.bfloat16)
+
+
+def look_up(values: Tensor, program: Program) -> Tensor:
+    index = values.contiguous().view(torch.uint16).reshape(-1).to(torch.int32)
+    return table(program).index_select(0, index).reshape(values.shape)
+
+
+@engine_function
+def elementwise_unary(x: Tensor, *, program: Program) -> Tensor:
+    """A program of steps on one operand. Whole numbers come back as int64; `launch` wraps them into their format."""
+    if x.dtype is torch.bfloat16:
+        if len(program) == 1 and not program[0][1]:
+            step = STEPS[program[0][0]]
+            if step.narrow:
+                result = step.compute(x)
+                return flushed(result) if step.flush else result
+        if x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
+            return look_up(x, program)
+    result = apply(working(x, program), program)
+    if needs_flush(program) and result.is_floating_point():
+        result = flushed(result.to(torch.float32))
+    return result

@@ -1,0 +1,77 @@
+"""What unary operations share: the spec of the output, ready-made outputs, and the launch of a program of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tessera.engine.unary import Program, elementwise_unary
+from tessera.formats.dtype import DataType
+from tessera.memory.config import MemoryConfig
+from tessera.memory.spec import TensorSpec
+from tessera.runtime.launch import launch
+from tessera.runtime.tensor import Tensor
+from ttnn.operations.activations import check_float8, check_whole
+from ttnn.operations.rules import require, require_device
+
+
+def inherited(config: MemoryConfig) -> MemoryConfig:
+    """The memory config of an input as an output takes it over: in its two-dimensional form where it has one."""
+    if config.created_with_nd_shard_spec and config.shard_spec is not None:
+        return MemoryConfig(config.memory_layout, config.buffer_type, config.shard_spec)
+    return config
+
+
+def placed(asked: MemoryConfig | None, *inputs: Tensor) -> MemoryConfig:
+    """Where the output goes: where the caller says, else with the first sharded input, else with the first. A sharded config
+    without a shard takes the shard of the first sharded input."""
+    sharded = next((t.spec.memory_config for t in inputs if t.spec.is_sharded), None)
+    if asked is None:
+        return inherited(sharded if sharded is not None else inputs[0].spec.memory_config)
+    if asked.is_sharded() and asked.shard_spec is None and asked.nd_shard_spec is None and sharded is not None and sharded.shard_spec is not None:
+        return MemoryConfig(asked.memory_layout, asked.buffer_type, sharded.shard_spec)
+    return asked
+
+
+def check_ready(tensor: Tensor, output: Tensor | None) -> None:
+    """A ready-made output has the shape and the layout of the input; its dtype and memory are its own."""
+    if output is None:
+        return
+    require_device("Unary", output)
+    require(
+        output.spec.dims == tensor.spec.dims,
+        f"Unary: Preallocated output shape must match computed shape. Computed: {tensor.spec.shape}, Preallocated: {output.spec.shape}",
+    )
+    require(
+        output.spec.layout == tensor.spec.layout,
+        f"Unary: Output format (tile/row-major) must match input when preallocated. output_tensor is in {output.spec.layout}, the input in {tensor.spec.layout}",
+    )
+
+
+def output_spec(tensor: Tensor, memory_config: MemoryConfig | None, dtype: DataType | None = None) -> TensorSpec:
+    config = placed(memory_config, tensor)
+    if config is tensor.spec.memory_config and dtype is None:
+        return tensor.spec
+    return tensor.spec.replace(memory_config=config, dtype=dtype)
+
+
+def run_unary(
+    name: str,
+    tensor: Tensor,
+    op_types: tuple[str, ...],
+    program: Program,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
+    *,
+    dtype: DataType | None = None,
+    programs: int = 1,
+    device_operation: str = "UnaryDeviceOperation",
+) -> Tensor:
+    """Check what the chip refuses of these steps, then run them as one device operation."""
+    require_device(name, tensor)
+    for op_type in op_types:
+        check_whole(op_type, tensor.spec.dtype)
+    check_float8(tensor.spec.dtype)
+    check_ready(tensor, output_tensor)
+    spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
+    result: Any = launch(device_operation, elementwise_unary, [tensor], spec, attributes={"program": program}, into=output_tensor, programs=programs)
+    return result  # type: ignore[no-any-return]
