@@ -16,7 +16,7 @@ from tessera.formats.enums import official_enum
 from tessera.formats.tile import Tile
 from tessera.memory.config import BufferType
 from tessera.memory.geometry import CoreCoord, CoreRange, CoreRangeSet
-from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
+from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape, Placement, PlacementReplicate, PlacementShard
 from ttnn.bags import Bag, bags, key_of
 
 SourceType = official_enum("SourceType", {"FILE_PATH": 0, "SOURCE_CODE": 1}, module="ttnn._ttnn.program_descriptor")
@@ -119,6 +119,67 @@ class SubDevice:
     @property
     def key(self) -> tuple[Any, ...]:
         return ("SubDevice", *self.cores)
+
+
+class MeshMapperConfig:
+    """How a tensor is laid over a mesh: placements, or the tensor dimensions cut along the mesh's rows and columns."""
+
+    __slots__ = ("mesh_offset_override", "mesh_shape_override", "placements")
+
+    def __init__(
+        self,
+        placements: Any = None,
+        col_dim: int | None = None,
+        mesh_shape_override: MeshShape | None = None,
+        mesh_offset_override: MeshCoordinate | None = None,
+        *,
+        row_dim: int | None = None,
+    ) -> None:
+        if isinstance(placements, (list, tuple)):
+            for p in placements:
+                expect("__init__", "placements", p, (PlacementReplicate, PlacementShard))
+            self.placements: list[Placement] = list(placements)
+        else:
+            row_dim = placements if row_dim is None else row_dim
+            self.placements = [PlacementReplicate() if d is None else PlacementShard(d) for d in (row_dim, col_dim)]
+        self.mesh_shape_override = mesh_shape_override
+        self.mesh_offset_override = MeshCoordinate([]) if mesh_offset_override is None else mesh_offset_override
+
+    def __repr__(self) -> str:
+        return f"MeshMapperConfig(placements: {self.placements}{_overrides(self)})"
+
+
+class MeshComposerConfig:
+    """How the parts of a mesh tensor are put together: the tensor dimension for each mesh dimension."""
+
+    __slots__ = ("dims", "mesh_offset_override", "mesh_shape_override")
+
+    def __init__(
+        self,
+        dims: Any = None,
+        col_dim: int | None = None,
+        mesh_shape_override: MeshShape | None = None,
+        mesh_offset_override: MeshCoordinate | None = None,
+        *,
+        row_dim: int | None = None,
+    ) -> None:
+        if isinstance(dims, (list, tuple)):
+            self.dims = [int(d) for d in dims]
+        else:
+            row_dim = dims if row_dim is None else row_dim
+            if row_dim is None or col_dim is None:
+                refuse("__init__", "dims", dims, "must be a sequence of tensor dimensions, or row_dim and col_dim")
+            self.dims = [row_dim, col_dim]
+        self.mesh_shape_override = mesh_shape_override
+        self.mesh_offset_override = MeshCoordinate([]) if mesh_offset_override is None else mesh_offset_override
+
+    def __repr__(self) -> str:
+        return f"MeshComposerConfig(dims: {self.dims}{_overrides(self)})"
+
+
+def _overrides(config: MeshMapperConfig | MeshComposerConfig) -> str:
+    shape = config.mesh_shape_override
+    return "" if shape is None else f", mesh_shape_override={shape}"
 
 
 class MeshCoordinateRangeSet:
@@ -345,8 +406,10 @@ def compute_program_descriptor_hash(program_descriptor: Any) -> int:
 __all__ = [
     "D2D_STAGE_GATE_UNGATED_SLOT",
     "UNIFIED_ROUTED_EXPERT_CORE_GRID",
+    "MeshComposerConfig",
     "MeshCoordinateRangeSet",
     "MeshId",
+    "MeshMapperConfig",
     "MeshTraceId",
     "QueueId",
     "Rank",
