@@ -52,7 +52,7 @@ def config(words: Any) -> MemoryConfig:
 
 
 def spec(shape: list[int], dtype: str = "BFLOAT16", layout: str = "TILE", where: Any = "L1") -> TensorSpec:
-    return TensorSpec(Shape(shape), DataType[dtype], Layout[layout], config(where))
+    return TensorSpec.of(Shape(shape), DataType[dtype], Layout[layout], config(where))
 
 
 def replay(row: dict[str, Any]) -> str:

@@ -60,6 +60,8 @@ def _full(
     optional_tensor: Tensor | None = None,
 ) -> Tensor:
     dtype = DataType.BFLOAT16 if dtype is None else dtype
+    if any(d < 0 for d in shape):
+        raise TypeError(f"incompatible function arguments: shape={list(shape)} must be of non-negative extents")
     _no_fp8(dtype)
     if optional_tensor is not None:
         return _write(optional_tensor, filled(optional_tensor.spec.dims, value, optional_tensor.spec.dtype))

@@ -148,7 +148,10 @@ def experimental_view(input_tensor: Tensor, shape: Sequence[int]) -> Tensor:
     require(input_tensor.buffer.device is not None, "view: View requires the tensor be stored on device, use reshape instead")
     require_allocated(input_tensor, "experimental.view")
     dims = resolved_shape("experimental.view", math.prod(input_tensor.spec.dims), tuple(shape))
-    return alias(input_tensor, _reshaped_spec(input_tensor.spec, dims, None))
+    out = _reshaped_spec(input_tensor.spec, dims, None)
+    size = input_tensor.spec.image_size
+    require(out.image_size <= size, f"experimental.view: MeshBuffer must be large enough to hold the tensor: {size} B cannot show shape {dims}, which takes {out.image_size} B")
+    return alias(input_tensor, out)
 
 
 # -- other orders of dimensions
