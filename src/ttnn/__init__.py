@@ -23,6 +23,11 @@ from ttnn.device import *  # noqa: F403
 from ttnn.distributed import *  # noqa: F403
 from ttnn.distributed_context import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
+from ttnn.queues import *  # noqa: F403
+
+from ttnn.queues import _ttnn_execute_trace as _ttnn_execute_trace  # isort: skip
+from ttnn.device import _get_arch_name as _get_arch_name, _ttnn_cleanup as _ttnn_cleanup  # isort: skip
+from ttnn import cluster as cluster  # isort: skip
 
 from ttnn import tensor as _tensor  # isort: skip
 from ttnn.binding import interface as _interface

@@ -21,32 +21,38 @@ from tessera.runtime.observers import Observer, attach, detach
 from tessera.runtime.tensor import Tensor
 from tessera.silicon import board as boards
 from tessera.silicon.cluster import Cluster
-from ttnn.dispatch import DispatchCoreConfig, _DispatchCoreConfig, as_dispatch
+from ttnn.dispatch import DispatchCoreConfig, as_dispatch
 from ttnn.program_configs import init_device_compute_kernel_config
 from ttnn.queues import is_trace_capture_active, synchronize_device
-from ttnn.types import NOC, Arch, CoreGrid, DispatchCoreAxis, DispatchCoreType, FabricNodeId, MeshId, SubDevice, SubDeviceId, SubDeviceManagerId
+from ttnn.types import (
+    NOC,
+    Arch,
+    CoreGrid,
+    DispatchCoreAxis,
+    DispatchCoreType,
+    FabricNodeId,
+    MeshId,
+    SubDevice,
+    SubDeviceId,
+    SubDeviceManagerId,
+)
 
 MeshDevice = Device
 DEFAULT_L1_SMALL_SIZE = 0
 DEFAULT_TRACE_REGION_SIZE = 0
 DEFAULT_WORKER_L1_SIZE = 0
 
+#: What `ttnn` itself offers; the rest of the official `ttnn.device` is found here only.
 __all__ = [
-    "DEFAULT_L1_SMALL_SIZE",
-    "DEFAULT_TRACE_REGION_SIZE",
     "Arch",
-    "ClearKernelCache",
     "CloseDevice",
     "CloseDevices",
     "CreateDevice",
     "CreateDevices",
-    "DeallocateBuffers",
     "Device",
-    "DisableMemoryReports",
     "DispatchCoreAxis",
     "DispatchCoreConfig",
     "DispatchCoreType",
-    "EnableMemoryReports",
     "GetDefaultDevice",
     "GetNumAvailableDevices",
     "GetNumPCIeDevices",
@@ -64,7 +70,6 @@ __all__ = [
     "get_allocator_base_address",
     "get_arch_name",
     "get_device_ids",
-    "get_dispatch_core_axis",
     "get_dram_alignment",
     "get_l1_alignment",
     "get_max_worker_l1_unreserved_size",
@@ -75,18 +80,12 @@ __all__ = [
     "get_optimal_worker_cores_for_sharded_tensor",
     "get_pcie_device_ids",
     "init_device_compute_kernel_config",
-    "is_blackhole",
     "is_trace_capture_active",
-    "is_wormhole_b0",
     "manage_device",
     "open_device",
     "open_mesh_device",
     "synchronize_device",
 ]
-#: Names of the official `ttnn.device` that are not names of `ttnn`.
-_ONLY_HERE = {"ClearKernelCache", "DEFAULT_L1_SMALL_SIZE", "DEFAULT_TRACE_REGION_SIZE", "DeallocateBuffers", "DisableMemoryReports", "EnableMemoryReports"}
-_ONLY_HERE |= {"get_dispatch_core_axis", "is_blackhole", "is_wormhole_b0"}
-
 _default: Device | None = None
 _root = Path()
 
@@ -106,7 +105,9 @@ def CreateDevice(
     """Open one chip of the current board."""
     for other in machine.OPEN:
         if other.parent is None and device_id in other.chips:
-            raise RuntimeError(f"open_device: device_id={device_id} is open already; close it with ttnn.close_device before opening it again")
+            raise RuntimeError(
+                f"open_device: device_id={device_id} is open already; close it with ttnn.close_device before opening it again"
+            )
     return machine.open_mesh(
         MeshShape(1, 1),
         chips=[device_id],
@@ -439,35 +440,33 @@ def _optimal(device: Device, noc: NOC, coord: MeshCoordinate | None = None) -> A
     return cores if coord is None else dict(enumerate(cores))
 
 
-def _core(found: tuple[int, int]) -> CoreCoord:
-    return CoreCoord(*found)
+def _place(ask: Callable[[int, int], tuple[int, int]], core: Any) -> CoreCoord:
+    at = CoreCoord.of(core)
+    try:
+        return CoreCoord(*ask(at.x, at.y))
+    except ValueError as outside:
+        raise RuntimeError(str(outside)) from None
 
 
-def _translated(name: str) -> Callable[[Device, Any], CoreCoord]:
-    def ask(device: Device, core: Any) -> CoreCoord:
-        place = CoreCoord.of(core)
-        try:
-            return _core(getattr(device.board, name)(place.x, place.y))
-        except ValueError as outside:
-            raise RuntimeError(f"{name}: {outside}") from None
-
-    return ask
+def _worker_core(device: Device, logical_core: CoreCoord) -> CoreCoord:
+    return _place(device.board.worker_core_from_logical_core, logical_core)
 
 
-def _named(ask: Callable[[Device, Any], CoreCoord], word: str) -> Callable[..., CoreCoord]:
-    def call(device: Device, *args: Any, **kwargs: Any) -> CoreCoord:
-        return ask(device, *args, *(kwargs.pop(k) for k in list(kwargs) if k == word), **kwargs)
+def _logical_core(device: Device, virtual_core: CoreCoord) -> CoreCoord:
+    return _place(device.board.logical_core_from_worker_core, virtual_core)
 
-    return call
+
+def _dram_core(device: Device, logical_core: CoreCoord) -> CoreCoord:
+    return _place(device.board.dram_core_from_logical_core, logical_core)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
     "arch": _arch,
     "compute_with_storage_grid_size": lambda d: d.grid,
     "dram_grid_size": lambda d: CoreCoord(d.board.dram.banks, 1),
-    "worker_core_from_logical_core": _named(_translated("worker_core_from_logical_core"), "logical_core"),
-    "logical_core_from_worker_core": _named(_translated("logical_core_from_worker_core"), "virtual_core"),
-    "dram_core_from_logical_core": _named(_translated("dram_core_from_logical_core"), "logical_core"),
+    "worker_core_from_logical_core": _worker_core,
+    "logical_core_from_worker_core": _logical_core,
+    "dram_core_from_logical_core": _dram_core,
     "get_optimal_dram_bank_to_logical_worker_assignment": _optimal,
     "sfpu_eps": lambda d: d.board.chip.sfpu.eps,
     "sfpu_nan": lambda d: d.board.chip.sfpu.nan,

@@ -115,7 +115,7 @@ class DeviceMemory:
             )
         step = dram.alignment
         self.l1_base = _up(l1.size - worker_l1_size, step) if worker_l1_size else l1.base
-        l1_end = l1.size - _up(l1_small_size, step)
+        l1_end = self.l1_end = l1.size - _up(l1_small_size, step)
         if l1_end < self.l1_base:
             raise RuntimeError(
                 f"l1_small_size={l1_small_size}: larger than the {l1.size - self.l1_base} B of L1 that a core of {board.name} has for tensors"
@@ -250,6 +250,15 @@ class DeviceMemory:
 
     def base_address(self, buffer_type: BufferType) -> int:
         return self._extents[buffer_type][0]
+
+    def move_l1_base(self, base: int) -> bool:
+        """Leave L1 below `base` to somebody else, or take it back; False, and nothing changes, if a buffer lives there."""
+        region = self.region(BufferType.L1)
+        with self._lock:
+            if not region.shrink_to(base):
+                return False
+        self._extents[BufferType.L1] = (base, self.l1_end - base)
+        return True
 
     def lowest_occupied(self, buffer_type: BufferType) -> int | None:
         """The lowest address in use, where circular buffers growing from below would meet tensors."""

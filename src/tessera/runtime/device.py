@@ -21,6 +21,7 @@ from tessera.runtime import telemetry
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.programs import ProgramCache
+from tessera.runtime.sub_devices import SubDevices
 from tessera.silicon import board as boards
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Device:
         self.programs = ProgramCache()
         self.trace: Any = None  # what takes the records of `launch` while a trace is captured (runtime.trace.Capture)
         self.traces: dict[int, Any] = {}
+        self.sub_devices = SubDevices(self)
         self.is_open = True
         self.operations: dict[str, int] = {}
         self.busy_seconds = 0.0
@@ -159,6 +161,8 @@ class Device:
 def open_mesh(shape: MeshShape | None = None, *, chips: Sequence[int] | None = None, board: str | None = None, **options: Any) -> Device:
     """Open chips of the current board (`TESSERA_BOARD`, default n150) as one mesh."""
     kind = boards.get(board) if board else boards.current()
+    if options.get("dispatch") is not None:
+        kind = kind.with_dispatch(options["dispatch"])
     if shape is None:
         shape = MeshShape(*kind.mesh_shape)
     if chips is None:
@@ -167,6 +171,8 @@ def open_mesh(shape: MeshShape | None = None, *, chips: Sequence[int] | None = N
         raise RuntimeError(
             f"board {kind.name} has {kind.num_chips} chip(s), numbered from 0; cannot open mesh {shape} of chips {list(chips)}. Choose another board with TESSERA_BOARD"
         )
+    if len(chips) != shape.mesh_size():
+        raise RuntimeError(f"open_mesh: mesh {shape} has {shape.mesh_size()} places, but {len(chips)} chips were named: {list(chips)}")
     device = Device(kind, chips, shape, **options)
     telemetry.watch(device)
     return device

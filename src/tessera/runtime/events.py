@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tessera.runtime.device import Device
 
-__all__ = ["Event", "check_queue", "event_synchronize", "record_event", "wait_for_event"]
+__all__ = ["MeshEvent", "check_queue", "event_synchronize", "record_event", "wait_for_event"]
 
 _ids = itertools.count(1)
 
 
-class Event:
+class MeshEvent:
     """A point in the order of one queue of one device."""
 
     __slots__ = ("_device", "cq_id", "event_id")
@@ -50,16 +50,16 @@ def check_queue(device: Device, cq_id: Any, call: str) -> int:
     return number
 
 
-def record_event(device: Device, cq_id: Any = None) -> Event:
+def record_event(device: Device, cq_id: Any = None) -> MeshEvent:
     """A receipt for all that was put into a queue so far."""
     device.require_open("record_event")
     queue = check_queue(device, cq_id, "record_event")
     if device.trace is not None:
         raise RuntimeError("Event Synchronization is not supported during trace capture. record_event was called while capturing")
-    return Event(device, queue)
+    return MeshEvent(device, queue)
 
 
-def wait_for_event(cq_id: Any, event: Event) -> None:
+def wait_for_event(cq_id: Any, event: MeshEvent) -> None:
     """Makes a queue wait for an event, most often one of the other queue."""
     device = event.device
     check_queue(device, cq_id, "wait_for_event")
@@ -67,7 +67,7 @@ def wait_for_event(cq_id: Any, event: Event) -> None:
         raise RuntimeError("Event Synchronization is not supported during trace capture. wait_for_event was called while capturing")
 
 
-def event_synchronize(event: Event) -> None:
+def event_synchronize(event: MeshEvent) -> None:
     """Waits on the host until an event has happened."""
     if event.device.trace is not None:
         raise RuntimeError("Event Synchronization is not supported during trace capture. event_synchronize was called while capturing")

@@ -150,6 +150,11 @@ class Chip:
     ethernet: Ethernet
     pcie: Pcie
 
+    def noc_index(self, line: int) -> int:
+        """The position of a NoC row (column, where columns are harvested) among those with workers."""
+        lines = self.noc.rows if self.harvest_axis == "row" else self.noc.columns
+        return lines.index(line)
+
 
 @dataclass(frozen=True)
 class Board:
