@@ -73,9 +73,8 @@ def survey(scores: dict[str, list[int]]) -> Iterator[Name]:
         found, present = resolve(ttnn, name)
         held, observed = scores.get(name, (0, 0))
         official = table[spec["same_as"]] if "same_as" in spec else spec
-        yield Name(
-            name, spec["kind"], present, present and is_built(found), same_signature(found, official) if present else None, held, observed
-        )
+        built = present and is_built(found)
+        yield Name(name, spec["kind"], present, built, same_signature(found, official) if built else None, held, observed)
 
 
 def resolve(root: ModuleType, name: str) -> tuple[Any, bool]:
