@@ -195,13 +195,13 @@ def to_device(found: Stored, device: Device, path: Path) -> Tensor:
     device.require_open("load_tensor")
     images, topology = found.images, found.topology
     mesh, places = device.mesh_shape, tuple(device.coordinates())
-    if len({id(image) for image in images}) == 1:
-        images = (images[0],) * len(places)
-        topology = describe.replicated(places) if len(places) > 1 else SINGLE
-    elif tuple(mesh) == tuple(found.mesh) and len(images) == len(places):
-        by_place = dict(zip(found.topology.coords, images))
+    if tuple(mesh) == tuple(found.mesh) and len(images) == len(places):
+        by_place = dict(zip(topology.coords, images))
         images = tuple(by_place[place] for place in places)
         topology = TensorTopology(topology.shape, topology.placed, places)
+    elif len({id(image) for image in images}) == 1:
+        images = (images[0],) * len(places)
+        topology = describe.replicated(places) if len(places) > 1 else SINGLE
     elif len(images) == len(places) and sum(d > 1 for d in topology.shape) <= 1:
         topology = TensorTopology(topology.shape, topology.placed, places)
     else:
