@@ -6,3 +6,4 @@ from ttnn.operations import files as files
 from ttnn.operations import memory as memory
 from ttnn.operations import reshaping as reshaping
 from ttnn.operations import unary as unary
+from ttnn.operations import matmul as matmul

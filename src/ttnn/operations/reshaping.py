@@ -150,7 +150,10 @@ def experimental_view(input_tensor: Tensor, shape: Sequence[int]) -> Tensor:
     dims = resolved_shape("experimental.view", math.prod(input_tensor.spec.dims), tuple(shape))
     out = _reshaped_spec(input_tensor.spec, dims, None)
     size = input_tensor.spec.image_size
-    require(out.image_size <= size, f"experimental.view: MeshBuffer must be large enough to hold the tensor: {size} B cannot show shape {dims}, which takes {out.image_size} B")
+    require(
+        out.image_size <= size,
+        f"experimental.view: MeshBuffer must be large enough to hold the tensor: {size} B cannot show shape {dims}, which takes {out.image_size} B",
+    )
     return alias(input_tensor, out)
 
 

@@ -1,0 +1,291 @@
+"""Matrix products: matmul, linear and their relatives.
+
+Shapes follow torch's rules narrowed to what the chip does: batches must be equal, or the second operand must have none. The output has the first
+operand's dtype unless another is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from tessera.engine import matmul as engine
+from tessera.engine.unary import Program
+from tessera.formats.dtype import FORMATS, DataType, Layout
+from tessera.formats.shape import Shape
+from tessera.memory.config import MemoryConfig, ShardSpec, TensorMemoryLayout
+from tessera.memory.spec import TensorSpec
+from tessera.runtime.launch import launch
+from tessera.runtime.tensor import Tensor
+from ttnn.decorators import operation
+from ttnn.operations.activations import ACTIVATIONS, as_steps
+from ttnn.operations.rules import name_of, require
+
+
+def check_operands(what: str, a: Tensor, b: Tensor) -> None:
+    for tensor in (a, b):
+        require(
+            tensor.buffer.device is not None and tensor.buffer.allocated,
+            f"{what}: Operand to matmul must be on device, and allocated; got one that is {'on the host' if tensor.buffer.device is None else 'deallocated'}",
+        )
+    require(
+        len(a.spec.dims) > 0 and len(b.spec.dims) > 0,
+        f"ttnn.matmul: Both arguments to matmul need to be at least 1D, but got shapes {a.spec.shape} and {b.spec.shape}",
+    )
+    for letter, tensor in (("A", a), ("B", b)):
+        require(tensor.spec.layout == Layout.TILE, f"{what}: Inputs to matmul must be tilized; input {letter} is in {tensor.spec.layout}")
+        require(FORMATS[tensor.spec.dtype].is_float, f"{what}: Unsupported data format for input {letter}: {name_of(tensor.spec.dtype)}")
+
+
+def product_shape(what: str, a: TensorSpec, b: TensorSpec, transpose_a: bool, transpose_b: bool) -> tuple[int, ...]:
+    """The logical shape of the product; vectors are rows on the left and columns on the right, and vanish from the result."""
+    left = (1, *a.dims) if len(a.dims) == 1 else a.dims
+    right = (*b.dims, 1) if len(b.dims) == 1 else b.dims
+    if transpose_a:
+        left = (*left[:-2], left[-1], left[-2])
+    if transpose_b:
+        right = (*right[:-2], right[-1], right[-2])
+    require(
+        left[-1] == right[-2],
+        f"{what}: The width of the first tensor must be equal to the height of the second tensor. Mismatch: width={left[-1]} height={right[-2]}",
+    )
+    batch_a, batch_b = left[:-2], right[:-2]
+    if math.prod(batch_b) != 1:
+        if len(right) > len(left):
+            require(
+                math.prod(right[: len(right) - len(left)]) == 1 and math.prod(batch_b) == 1,
+                f"{what}: When in1 rank greater than in0 rank front dimensions need to be 1; got {a.shape} and {b.shape}",
+            )
+        require(
+            len(left) == len(right),
+            f"{what}: Batched (non-bcast) matmul requires inputs of the same rank, got a_shape rank: {len(left)} vs b_shape rank: {len(right)}",
+        )
+        for index, (m, n) in enumerate(zip(batch_a, batch_b)):
+            require(
+                m == n,
+                f"{what}: bmm (non-bcast matmul) expects input tensors of shapes BCMK*BCKN=BCMN or batch dimension {index} mismatch: a={m} vs b={n}",
+            )
+    batch = batch_a if len(batch_a) >= len(batch_b) else batch_b
+    rows = () if len(a.dims) == 1 else (left[-2],)
+    columns = () if len(b.dims) == 1 else (right[-1],)
+    return (*batch, *rows, *columns)
+
+
+def output_config(what: str, a: TensorSpec, shape: tuple[int, ...], asked: MemoryConfig | None, dtype: DataType) -> MemoryConfig:
+    """Where the product lives: DRAM interleaved unless asked; a sharded config without shards gets those of the first operand's grid."""
+    if asked is None:
+        return MemoryConfig()
+    if not asked.is_sharded() or asked.shard_spec is not None or asked.nd_shard_spec is not None:
+        return asked
+    return asked.with_shard_spec(_shards(what, a, shape, asked.memory_layout, dtype))
+
+
+def _shards(what: str, a: TensorSpec, shape: tuple[int, ...], layout: TensorMemoryLayout, dtype: DataType) -> ShardSpec:
+    from tessera.memory.geometry import CoreRangeSet, rectangle
+
+    rows = math.prod((*shape[:-2], -(-shape[-2] // 32) * 32))
+    columns = -(-shape[-1] // 32) * 32
+    given = a.memory_config.shard_spec
+    if given is not None:
+        grid, orientation = given.grid, given.orientation
+        cores = given.num_cores()
+    else:
+        from tessera.memory.config import ShardOrientation
+
+        cores = min(8, max(rows, columns) // 32)
+        grid, orientation = CoreRangeSet([rectangle(0, 0, cores - 1, 0)]), ShardOrientation.ROW_MAJOR
+
+    def share(total: int, parts: int) -> int:
+        return -(-total // (32 * parts)) * 32
+
+    if layout == TensorMemoryLayout.HEIGHT_SHARDED:
+        return ShardSpec(grid, [share(rows, cores), columns], orientation)
+    if layout == TensorMemoryLayout.WIDTH_SHARDED:
+        return ShardSpec(grid, [rows, share(columns, cores)], orientation)
+    size = grid.bounding_box().grid_size()
+    return ShardSpec(grid, [share(rows, size.y), share(columns, size.x)], orientation)
+
+
+def fused_program(what: str, activation: Any) -> Program:
+    """The elementwise program of an `activation=` argument: a `UnaryWithParam`, or its name in small letters."""
+    if activation is None:
+        return ()
+    if not isinstance(activation, str):
+        return as_steps(activation)
+    row = ACTIVATIONS.get(_SPELT.get(activation, activation.upper()))
+    require(
+        row is not None and activation == activation.lower(),
+        f"{what}: Unknown unary op: {activation}; activation= takes names such as relu, gelu, silu",
+    )
+    assert row is not None
+    return ((row.step, ()),)
+
+
+_SPELT = {"gelu_approx": "GELU_TANH", "recip": "RECIP", "swish": "SILU", "sigmoid_approx": "SIGMOID"}
+
+
+def multiply(
+    what: str,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    memory_config: MemoryConfig | None,
+    dtype: DataType | None,
+    program_config: Any,
+    activation: Any,
+    core_grid: Any,
+    into: Tensor | None,
+) -> Tensor:
+    """The one product that all public forms come down to."""
+    check_operands(what, a, b)
+    shape = product_shape(what, a.spec, b.spec, transpose_a, transpose_b)
+    program = fused_program(what, activation)
+    separate = 0
+    if bias is not None:
+        shape, separate = _with_bias(what, shape, bias)
+    if activation is not None and (core_grid is None and program_config is None):
+        separate += 1
+    out_dtype = dtype or (into.spec.dtype if into is not None else a.spec.dtype)
+    if into is not None:
+        require(
+            into.spec.dims == shape,
+            f"{what}: Invalid optional output tensor: its shape {into.spec.shape} is not the product's {list(shape)}",
+        )
+        out = into.spec
+    else:
+        config = output_config(what, a.spec, shape, memory_config, out_dtype)
+        tile = a.spec.tile
+        out = TensorSpec.of(Shape.of(shape), out_dtype, Layout.TILE, config, tile)
+    programs = 0 if math.prod(shape) == 0 else 1 + separate
+    if len(b.spec.dims) == 1:
+        programs += 1 + (len(a.spec.dims) > 1)
+    inputs = [a, b] if bias is None else [a, b, bias]
+    attributes = {
+        "transpose_a": transpose_a,
+        "transpose_b": transpose_b,
+        "activation": program,
+        "narrow": out.dtype == DataType.BFLOAT16,
+    }
+    return launch(
+        "MatmulDeviceOperation",
+        engine.matmul,
+        inputs,
+        out,
+        attributes=attributes,
+        into=into,
+        programs=programs,
+        key=(program_config, core_grid),
+    )  # type: ignore[no-any-return]
+
+
+def _with_bias(what: str, shape: tuple[int, ...], bias: Tensor) -> tuple[tuple[int, ...], int]:
+    """The shape with a bias added, and how many programs adding it takes: a single row is fused, anything else is an addition after."""
+    dims = bias.spec.dims
+    require(bias.buffer.device is not None and bias.buffer.allocated, f"{what}: bias must be on device and allocated")
+    for index in range(1, min(len(dims), len(shape)) + 1):
+        m, n = shape[-index], dims[-index]
+        require(
+            m == n or n == 1 or m == 1,
+            f"{what}: Broadcasting rule violation at dimension index {-index} (output rank {len(shape)}), dim a: {m}, dim b: {n}",
+        )
+    require(dims[-1] == shape[-1], f"{what}: bias of width {dims[-1]} does not fit a product of width {shape[-1]}")
+    joined = tuple(torch.broadcast_shapes(shape, dims))
+    row = all(d == 1 for d in dims[:-1])
+    if bias.spec.layout != Layout.TILE:
+        return joined, 2
+    return joined, 0 if row else 1
+
+
+def _golden_matmul(
+    input_tensor_a: torch.Tensor, input_tensor_b: torch.Tensor, *, transpose_a: bool = False, transpose_b: bool = False, **_: Any
+) -> torch.Tensor:
+    a = input_tensor_a.transpose(-1, -2) if transpose_a else input_tensor_a
+    b = input_tensor_b.transpose(-1, -2) if transpose_b else input_tensor_b
+    return torch.matmul(a, b)
+
+
+@operation("ttnn.matmul", golden=_golden_matmul)
+def matmul(
+    input_tensor_a: Tensor,
+    input_tensor_b: Tensor,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    memory_config: MemoryConfig | None = None,
+    dtype: DataType | None = None,
+    program_config: Any = None,
+    activation: Any = None,
+    compute_kernel_config: Any = None,
+    core_grid: Any = None,
+    output_tile: Any = None,
+    optional_output_tensor: Tensor | None = None,
+    global_cb: Any = None,
+    sub_device_id: Any = None,
+    prefetcher_pipes: Any = (),
+) -> Tensor:
+    """The matrix product of two tensors."""
+    return multiply(
+        "matmul",
+        input_tensor_a,
+        input_tensor_b,
+        None,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+        memory_config=memory_config,
+        dtype=dtype,
+        program_config=program_config,
+        activation=activation,
+        core_grid=core_grid,
+        into=optional_output_tensor,
+    )
+
+
+def _golden_linear(
+    input_tensor_a: torch.Tensor, input_tensor_b: torch.Tensor, *, bias: torch.Tensor | None = None, **words: Any
+) -> torch.Tensor:
+    product = _golden_matmul(input_tensor_a, input_tensor_b, **{k: v for k, v in words.items() if k.startswith("transpose")})
+    product = product if bias is None else product + bias
+    activation = words.get("activation")
+    return getattr(torch.nn.functional, activation)(product) if activation else product
+
+
+@operation("ttnn.linear", golden=_golden_linear)
+def linear(
+    input_tensor_a: Tensor,
+    input_tensor_b: Tensor,
+    *,
+    bias: Tensor | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    memory_config: MemoryConfig | None = None,
+    dtype: DataType | None = None,
+    program_config: Any = None,
+    activation: Any = None,
+    compute_kernel_config: Any = None,
+    core_grid: Any = None,
+    output_tile: Any = None,
+    optional_output_tensor: Tensor | None = None,
+    global_cb: Any = None,
+    sub_device_id: Any = None,
+    prefetcher_pipes: Any = (),
+) -> Tensor:
+    """The matrix product with a bias added."""
+    return multiply(
+        "linear",
+        input_tensor_a,
+        input_tensor_b,
+        bias,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+        memory_config=memory_config,
+        dtype=dtype,
+        program_config=program_config,
+        activation=activation,
+        core_grid=core_grid,
+        into=optional_output_tensor,
+    )
