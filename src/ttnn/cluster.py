@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from tessera.runtime.device import Device
 from tessera.silicon.board import current
+from tessera.silicon.cluster import Cluster
 from ttnn.enums import ClusterType  # type: ignore[attr-defined]
 
 
@@ -21,4 +25,49 @@ def get_dram_bank_table(device_id: int) -> list[tuple[int, int, int]]:
     return [(bank, *core) for bank, core in enumerate(board.dram.cores)]
 
 
-__all__ = ["ClusterType", "get_cluster_type", "get_dram_bank_table"]
+def get_chip_unique_id_from_fabric_node_id(mesh_device: Device, mesh_id: int, chip_id: int) -> int:
+    """A chip's serial number: the board's product code, and the chip's place on the machine."""
+    mesh_device.require_open("get_chip_unique_id_from_fabric_node_id")
+    board = mesh_device.board
+    if mesh_id != 0 or not 0 <= chip_id < board.num_chips:
+        raise RuntimeError(
+            f"get_chip_unique_id_from_fabric_node_id: mesh_id={mesh_id}, chip_id={chip_id}: there is mesh 0 with {board.num_chips} chip(s)"
+        )
+    return board.board_type << 36 | chip_id
+
+
+def serialize_cluster_descriptor() -> str:
+    """Write the cluster as YAML, in the form in which the driver describes it, to a new temporary file; its path."""
+    import yaml
+
+    board = current()
+    joined = Cluster(board)
+    chips = range(len(joined))
+    lanes = [
+        [{"chip": link.first, "chan": 2 * lane}, {"chip": link.second, "chan": 2 * lane + 1}]
+        for link in joined.links
+        for lane in range(link.lanes)
+    ]
+    masks = [sum(1 << board.chip.noc_index(line) for line in off) for off in board.harvested]
+    described = {
+        "arch": dict.fromkeys(chips, board.arch),
+        "chips": {chip: [*reversed(joined.coordinate(chip)), 0, 0] for chip in chips},
+        "ethernet_connections": lanes,
+        "chips_with_mmio": [{chip: chip} for chip in joined.mmio_chips],
+        "harvesting": {chip: {"noc_translation": board.arch != "grayskull", "harvest_mask": masks[chip]} for chip in chips},
+        "boards": [
+            [{"board_id": board.board_type << 36 | chip}, {"board_type": board.name}, {"chips": [chip]}] for chip in joined.mmio_chips
+        ],
+    }
+    path = Path(tempfile.mkdtemp(prefix="tessera-cluster-")) / "cluster_descriptor.yaml"
+    path.write_text(yaml.safe_dump(described, sort_keys=False))
+    return str(path)
+
+
+__all__ = [
+    "ClusterType",
+    "get_chip_unique_id_from_fabric_node_id",
+    "get_cluster_type",
+    "get_dram_bank_table",
+    "serialize_cluster_descriptor",
+]

@@ -22,6 +22,7 @@ from tessera.runtime.tensor import Tensor
 from tessera.silicon import board as boards
 from tessera.silicon.cluster import Cluster
 from ttnn.dispatch import DispatchCoreConfig, as_dispatch
+from ttnn.dispatch import _DispatchCoreConfig as _DispatchCoreConfig
 from ttnn.program_configs import init_device_compute_kernel_config
 from ttnn.queues import is_trace_capture_active, synchronize_device
 from ttnn.types import (

@@ -364,3 +364,43 @@ def test_splits_that_are_refused(device: Any) -> None:
     device.load_sub_device_manager(whole)
     with pytest.raises(RuntimeError, match="Out of Memory"):
         on(device, x(0), memory_config=ttnn.L1_MEMORY_CONFIG)
+
+
+# -- chips together
+
+
+def test_the_fabric_is_switched_off_before_it_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_BOARD", "n300")
+    assert ttnn.get_fabric_config() is ttnn.FabricConfig.DISABLED
+    ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+    try:
+        ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+        with pytest.raises(RuntimeError, match="would override"):
+            ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_2D)
+        assert ttnn.get_fabric_config() is ttnn.FabricConfig.FABRIC_1D
+        assert ttnn.get_physical_mesh_shapes() == {0: [1, 2]}
+        assert ttnn.get_all_fabric_mesh_ids() == [ttnn.MeshId(0)]
+        mesh = ttnn.open_mesh_device()
+        assert ttnn.get_num_links(mesh, 1) == 2
+        with pytest.raises(RuntimeError, match="axes 0 to 1"):
+            ttnn.get_num_links(mesh, 2)
+        assert repr(mesh.get_fabric_node_id(ttnn.MeshCoordinate(0, 1))) == "FabricNodeId(mesh_id=0, chip_id=1)"
+        assert ttnn.cluster.get_chip_unique_id_from_fabric_node_id(mesh, 0, 1) == 0x14000000001
+        with pytest.raises(RuntimeError, match="chip_id=2"):
+            ttnn.cluster.get_chip_unique_id_from_fabric_node_id(mesh, 0, 2)
+        ttnn.close_mesh_device(mesh)
+    finally:
+        ttnn.set_fabric_config(ttnn.FabricConfig.DISABLED)
+
+
+def test_the_cluster_described_as_the_driver_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    import yaml
+
+    monkeypatch.setenv("TESSERA_BOARD", "t3000")
+    path = Path(ttnn.cluster.serialize_cluster_descriptor())
+    described = yaml.safe_load(path.read_text())
+    assert len(described["chips"]) == 8
+    assert len(described["ethernet_connections"]) == 20
+    assert described["chips_with_mmio"] == [{0: 0}, {2: 2}, {4: 4}, {6: 6}]
+    path.unlink()
+    path.parent.rmdir()
