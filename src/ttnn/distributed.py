@@ -126,6 +126,8 @@ def get_device_tensors(tensor: Tensor) -> list[Tensor]:
         return [tensor]
     taken = []
     for index in range(len(buffer.values)):
+        if buffer.device is not None and not buffer.device.drives(index):
+            continue  # a chip of another process
         part = Buffer(buffer.spec, [buffer.part(index)], device=buffer.device)
         part.allocation = None
         taken.append(Tensor.of(tensor.spec, part, None))

@@ -17,7 +17,7 @@ from tessera.formats.dtype import DataType
 from tessera.memory.allocator import Allocation, DeviceMemory
 from tessera.memory.geometry import CoreCoord
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
-from tessera.runtime import telemetry
+from tessera.runtime import hosts, telemetry
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.programs import ProgramCache
@@ -58,6 +58,8 @@ class Device:
         self.command_queues = command_queues
         self.dispatch = dispatch
         self.parent = parent
+        #: The places of the mesh whose chips this process drives; None when it drives them all (runtime.hosts).
+        self.mine: frozenset[int] | None = None
         self.children: weakref.WeakSet[Device] = weakref.WeakSet()
         # Chips of a submesh are chips of its parent: their banks are the same banks.
         self.memory: DeviceMemory = (
@@ -89,6 +91,10 @@ class Device:
 
     def coordinates(self) -> Iterator[MeshCoordinate]:
         return iter(MeshCoordinateRange(self.mesh_shape))
+
+    def drives(self, index: int) -> bool:
+        """Whether the chip at this place is this process's to drive."""
+        return self.mine is None or index in self.mine
 
     def require_open(self, what: str) -> None:
         if not self.is_open:
@@ -131,7 +137,8 @@ class Device:
             raise RuntimeError(f"create_submesh: shape {shape} at offset {start} does not lie within the mesh {self.mesh_shape}")
         places = list(self.coordinates())
         inside = MeshCoordinateRange(start, MeshCoordinate([o + s - 1 for o, s in zip(start, shape)]))
-        chips = [self.chips[i] for i, place in enumerate(places) if place in inside]
+        kept = [i for i, place in enumerate(places) if place in inside]
+        chips = [self.chips[i] for i in kept]
         child = Device(
             self.board,
             chips,
@@ -141,6 +148,8 @@ class Device:
             command_queues=self.command_queues,
             parent=self,
         )
+        if self.mine is not None:
+            child.mine = frozenset(new for new, old in enumerate(kept) if old in self.mine)
         self.children.add(child)
         return child
 
@@ -174,6 +183,7 @@ def open_mesh(shape: MeshShape | None = None, *, chips: Sequence[int] | None = N
     if len(chips) != shape.mesh_size():
         raise RuntimeError(f"open_mesh: mesh {shape} has {shape.mesh_size()} places, but {len(chips)} chips were named: {list(chips)}")
     device = Device(kind, chips, shape, **options)
+    device.mine = hosts.share(shape.mesh_size())
     telemetry.watch(device)
     return device
 

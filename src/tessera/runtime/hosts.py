@@ -13,11 +13,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
-from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
+from tessera.formats.dtype import FORMATS
+
+if TYPE_CHECKING:
+    from tessera.runtime.tensor import Tensor
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -166,11 +170,21 @@ def _other(number: int, argument: str) -> None:
         raise RuntimeError(f"{argument}={number} is not another rank: this is rank {now.rank} of {now.size}")
 
 
-def places(shape: MeshShape) -> list[MeshCoordinate]:
-    """The places of a mesh of this shape that are ours. Ranks take equal runs of places in row-major order; a mesh whose
-    places cannot be dealt equally belongs to every rank whole."""
-    everywhere = list(MeshCoordinateRange(shape))
-    if len(everywhere) % size():
-        return everywhere
-    share = len(everywhere) // size()
-    return everywhere[rank() * share : (rank() + 1) * share]
+def share(places: int) -> frozenset[int] | None:
+    """Which of a mesh's places are this process's: an equal run of them, in row-major order. None means all: alone, for a mesh that
+    cannot be dealt out equally, and with `TESSERA_MESHES=apart` (every process then has a mesh of its own)."""
+    if size() == 1 or places % size() or os.environ.get("TESSERA_MESHES") == "apart":
+        return None
+    each = places // size()
+    return frozenset(range(rank() * each, (rank() + 1) * each))
+
+
+def parts_of(tensor: Tensor) -> list[torch.Tensor]:
+    """The values of every part of a tensor on a mesh that spans processes, on each of them."""
+    device = tensor.buffer.device
+    assert device is not None
+    mine = [tensor.part(i) for i in sorted(device.mine or ())]
+    flat = [part.contiguous().reshape(-1).view(torch.uint8) for part in mine]
+    values = FORMATS[tensor.spec.dtype].values
+    # Ranks hold places in order, so their parts one after another are all parts in order.
+    return [part.view(values).reshape(tensor.spec.dims) for found in gather_tensors(flat, None, "gathering a mesh tensor") for part in found]

@@ -141,17 +141,20 @@ def launch(
 def run(record: Launch) -> None:
     """Compute a launch and write its outputs. Replaying a trace is calling this again."""
     started = perf_counter()
-    inputs, outputs, attributes = record.inputs, record.outputs, record.attributes
+    inputs, outputs, attributes, device = record.inputs, record.outputs, record.attributes, record.device
     count = max((len(t.buffer.values) for t in (*inputs, *outputs)), default=1)
     if record.across:
         results = record.compute(*[t.parts for t in inputs], **attributes)
         per_output = results if isinstance(results, tuple) else (results,)
         for tensor, parts in zip(outputs, per_output):
             for index, values in enumerate(parts):
-                write(tensor, index, values)
+                if device is None or device.drives(index):
+                    write(tensor, index, values)
     else:
         done: dict[tuple[int, ...], Any] = {}
         for index in range(count):
+            if device is not None and not device.drives(index):
+                continue
             values = [t.part(index) for t in inputs]
             if record.mutates:
                 values[0] = inputs[0].writable(index)

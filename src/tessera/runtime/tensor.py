@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tessera.runtime import hosts
 from tessera.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class Tensor:
 
     @property
     def parts(self) -> list[torch.Tensor]:
+        """The values of every part. On a mesh that spans processes they travel: all of them must ask."""
+        device = self.buffer.device
+        if device is not None and device.mine is not None:
+            return hosts.parts_of(self)
         return [self.part(i) for i in range(len(self.buffer.values))]
 
     def put(self, index: int, values: torch.Tensor) -> None:

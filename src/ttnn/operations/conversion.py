@@ -9,6 +9,7 @@ import torch
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig
+from tessera.memory.mesh import TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
@@ -157,19 +158,28 @@ def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None
     spec = like(tensor, memory_config=memory_config) if memory_config is not None else tensor.spec
     source = tensor.buffer
     buffer = device.new_buffer(spec)
-    count = len(source.values)
+    topology, count = tensor.topology, len(source.values)
+    places: list[int | None] = [i % count for i in range(device.num_chips)]
+    if device.mine is not None:
+        # The mesh spans processes: a chip of another one gets nothing here, and a tensor may hold our parts only.
+        ours = sorted(device.mine)
+        is_ours = topology is not None and list(topology.coords) == [place for i, place in enumerate(device.coordinates()) if i in device.mine]
+        places = [(ours.index(i) if is_ours else i % count) if device.drives(i) else None for i in range(device.num_chips)]
+        if is_ours and topology is not None:
+            count, topology = device.num_chips, TensorTopology(topology.shape, topology.placed, tuple(device.coordinates()))
     require(
         count in (1, device.num_chips),
         f"to_device: the tensor has {count} parts and the mesh has {device.num_chips} chips; they must be equal in number",
     )
-    if source.images is not None and source.spec is tensor.spec and any(v is None for v in source.values):
+    same_bytes = source.spec is tensor.spec and spec.padded_dims == tensor.spec.padded_dims
+    if source.images is not None and same_bytes and any(v is None for v in source.values):
         # Only the bytes are there (a mapped file, say): they stay bytes until somebody asks for values.
-        buffer.images = [source.images[i % count] for i in range(device.num_chips)]
-        buffer.values = [source.values[i % count] for i in range(device.num_chips)]
+        buffer.images = [None if i is None else source.images[i] for i in places]
+        buffer.values = [None if i is None else source.values[i] for i in places]
     else:
-        parts = [p.clone() if source.borrowed else p for p in tensor.parts]
-        buffer.values = [parts[i % count] for i in range(device.num_chips)]
-    topology = tensor.topology
+        parts = tensor.parts
+        copies = {id(part): part.clone() if source.borrowed else part for part in parts}
+        buffer.values = [None if i is None else copies[id(parts[i])] for i in places]
     if topology is None and device.num_chips > 1:
         from ttnn.distributed import replicated
 
@@ -189,11 +199,16 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: Any = None) 
         source.device.trace is None,
         "Reads are not supported during trace capture. from_device was called between begin_trace_capture and end_trace_capture",
     )
-    if tensor.spec is source.spec:
+    mine, topology = source.device.mine, tensor.topology
+    if mine is not None and topology is not None:  # the mesh spans processes: what comes to the host is our parts
+        ours = sorted(mine)
+        topology = TensorTopology(topology.shape, topology.placed, tuple(topology.coords[i] for i in ours))
+        buffer = Buffer(tensor.spec, [tensor.part(i) for i in ours])
+    elif tensor.spec is source.spec:
         buffer = Buffer(tensor.spec, list(source.values), images=None if source.images is None else list(source.images))
     else:
         buffer = Buffer(tensor.spec, list(tensor.parts))
-    return Tensor.of(tensor.spec, buffer, tensor.topology)
+    return Tensor.of(tensor.spec, buffer, topology)
 
 
 def _same(values: torch.Tensor) -> torch.Tensor:
