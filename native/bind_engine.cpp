@@ -1,4 +1,102 @@
-// The engine's kernels, bound for tessera.engine.
-#include "bindings.hpp"
+// The engine's kernels, bound for tessera.engine. Steps are called by name; a name that has no step is looked up once, in Python.
+#include <nanobind/stl/vector.h>
 
-void bind_engine(nb::module_&) {}
+#include <optional>
+#include <stdexcept>
+
+#include "bindings.hpp"
+#include "engine/elementwise.hpp"
+
+namespace {
+
+using namespace tessera;
+
+// Letting other Python threads run costs more than a small kernel takes.
+struct MaybeRelease {
+  explicit MaybeRelease(std::size_t elements) {
+    if (elements >= 64 * 1024) release.emplace();
+  }
+  std::optional<nb::gil_scoped_release> release;
+};
+
+constexpr const char* UNARY_NAMES[] = {"copy", "neg",  "abs", "relu", "square",  "sqrt", "rsqrt", "reciprocal", "exp",
+                                       "exp2", "log", "log2", "sigmoid", "silu", "tanh",  "erf",        "sign"};
+constexpr const char* BINARY_NAMES[] = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "squared_difference", "rsub", "first"};
+static_assert(sizeof(UNARY_NAMES) / sizeof(*UNARY_NAMES) == static_cast<std::size_t>(Unary::count), "one name for each step");
+static_assert(sizeof(BINARY_NAMES) / sizeof(*BINARY_NAMES) == static_cast<std::size_t>(Binary::count), "one name for each step");
+
+template <std::size_t N>
+nb::dict numbered(const char* const (&names)[N]) {
+  nb::dict found;
+  for (std::size_t i = 0; i < N; ++i) found[names[i]] = i;
+  return found;
+}
+
+std::size_t volume(const Dims& dims) {
+  std::size_t n = 1;
+  for (std::int64_t d : dims) n *= static_cast<std::size_t>(d);
+  return n;
+}
+
+Unary unary_step(int step) {
+  if (step < 0 || step >= static_cast<int>(Unary::count)) throw std::invalid_argument("step: not a unary step");
+  return static_cast<Unary>(step);
+}
+
+Binary binary_step(int step) {
+  if (step < 0 || step >= static_cast<int>(Binary::count)) throw std::invalid_argument("step: not a binary step");
+  return static_cast<Binary>(step);
+}
+
+using Words = std::uint16_t;
+
+void unary(int step, Address in, Address out, std::size_t count, int threads) {
+  const Unary s = unary_step(step);
+  MaybeRelease release(count);
+  run_unary(s, pointer<const Words>(in), pointer<Words>(out), count, threads);
+}
+
+void table(Address values, Address in, Address out, std::size_t count, int threads) {
+  MaybeRelease release(count);
+  run_table(pointer<const Words>(values), pointer<const Words>(in), pointer<Words>(out), count, threads);
+}
+
+void binary_flat(int step, Address a, Address b, Address out, std::size_t count, int threads) {
+  const Binary s = binary_step(step);
+  MaybeRelease release(count);
+  run_binary_flat(s, {pointer<const Words>(a), 0.0f}, {pointer<const Words>(b), 0.0f}, pointer<Words>(out), count, threads);
+}
+
+void binary_scalar(int step, Address a, float value, bool reflected, Address out, std::size_t count, int threads) {
+  const Binary s = binary_step(step);
+  const Operand row{pointer<const Words>(a), 0.0f}, number{nullptr, value};
+  MaybeRelease release(count);
+  run_binary_flat(s, reflected ? number : row, reflected ? row : number, pointer<Words>(out), count, threads);
+}
+
+void binary(int step, Address a, float a_value, const Dims& a_dims, Address b, float b_value, const Dims& b_dims, Address out, const Dims& out_dims,
+            int threads) {
+  const Binary s = binary_step(step);
+  MaybeRelease release(volume(out_dims));
+  run_binary(s, pointer<const Words>(a), a_value, a_dims, pointer<const Words>(b), b_value, b_dims, pointer<Words>(out), out_dims, threads);
+}
+
+void where(Address condition, const Dims& c_dims, Address a, float a_value, const Dims& a_dims, Address b, float b_value, const Dims& b_dims, Address out,
+           const Dims& out_dims, int threads) {
+  MaybeRelease release(volume(out_dims));
+  run_where(pointer<const Words>(condition), c_dims, pointer<const Words>(a), a_value, a_dims, pointer<const Words>(b), b_value, b_dims,
+            pointer<Words>(out), out_dims, threads);
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  module.attr("UNARY_STEPS") = numbered(UNARY_NAMES);
+  module.attr("BINARY_STEPS") = numbered(BINARY_NAMES);
+  module.def("unary", unary, "One step over bfloat16 elements.");
+  module.def("table", table, "A function of one bfloat16, given as its 65,536 values.");
+  module.def("binary_flat", binary_flat, "One step over two operands of one shape.");
+  module.def("binary_scalar", binary_scalar, "One step over an operand and a number; `reflected` puts the number first.");
+  module.def("binary", binary, "One step over two operands that broadcast; address 0 means the number instead.");
+  module.def("where", where, "condition != 0 ? a : b, broadcasting.");
+}

@@ -1,5 +1,7 @@
 """Types of the C++ module (native/): memory travels as addresses, sizes are checked by the Python callers."""
 
+from collections.abc import Sequence
+
 def isa() -> str: ...
 def runnable_isas() -> list[str]: ...
 def set_isa(name: str) -> None: ...
@@ -74,6 +76,41 @@ def quantize_blocks(
     columns: int,
     magnitude_bits: int,
     device_rounding: bool,
+    threads: int,
+    /,
+) -> None: ...
+
+UNARY_STEPS: dict[str, int]
+BINARY_STEPS: dict[str, int]
+
+def unary(step: int, x: int, out: int, count: int, threads: int, /) -> None: ...
+def table(table: int, x: int, out: int, count: int, threads: int, /) -> None: ...
+def binary_flat(step: int, a: int, b: int, out: int, count: int, threads: int, /) -> None: ...
+def binary_scalar(step: int, a: int, value: float, reflected: bool, out: int, count: int, threads: int, /) -> None: ...
+def binary(
+    step: int,
+    a: int,
+    a_value: float,
+    a_shape: Sequence[int],
+    b: int,
+    b_value: float,
+    b_shape: Sequence[int],
+    out: int,
+    shape: Sequence[int],
+    threads: int,
+    /,
+) -> None: ...
+def where(
+    condition: int,
+    condition_shape: Sequence[int],
+    a: int,
+    a_value: float,
+    a_shape: Sequence[int],
+    b: int,
+    b_value: float,
+    b_shape: Sequence[int],
+    out: int,
+    shape: Sequence[int],
     threads: int,
     /,
 ) -> None: ...

@@ -1,8 +1,8 @@
 """Where it is decided how a thing is computed: by a native kernel or by torch.
 
 An engine function is written once in torch and marked `@engine_function`. A native kernel for it is another function with the same
-arguments, registered with `@softmax.native`; it answers `NotImplemented` for inputs it has no kernel for, and the torch form takes over.
-`TESSERA_ENGINE=torch` turns all native forms off, so that both can be compared.
+arguments; it answers `NotImplemented` for inputs it has no kernel for, and the torch form takes over. `tessera.engine.native` lists the native forms by
+name; they are looked up when an engine function is first called. `TESSERA_ENGINE=torch` turns all native forms off, so that both can be compared.
 """
 
 from __future__ import annotations
@@ -20,16 +20,28 @@ class EngineFunction:
     def __init__(self, reference: Callable[..., Any]) -> None:
         self.__name__ = reference.__name__
         self.__doc__ = reference.__doc__
+        self.__module__ = reference.__module__
         self.torch = reference
-        self._native: Callable[..., Any] | None = None
+        self._native: Callable[..., Any] | None = self._look_up
 
     def native(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """Register the native form."""
         self._native = kernel
         return kernel
 
+    def _look_up(self, *values: Any, **attributes: Any) -> Any:
+        self._resolve()
+        return self._native(*values, **attributes) if self._native is not None else NotImplemented
+
+    def _resolve(self) -> None:
+        from tessera.engine.native import form_of
+
+        self._native = form_of(self.__module__.rpartition(".")[2], self.__name__)
+
     @property
     def has_native(self) -> bool:
+        if self._native == self._look_up:
+            self._resolve()
         return self._native is not None
 
     def __call__(self, *values: Any, **attributes: Any) -> Any:
@@ -40,7 +52,7 @@ class EngineFunction:
         return self.torch(*values, **attributes)
 
     def __repr__(self) -> str:
-        return f"<engine function {self.__name__}{', native' if self._native else ''}>"
+        return f"<engine function {self.__name__}{', native' if self.has_native else ''}>"
 
 
 def engine_function(reference: Callable[..., Any]) -> EngineFunction:

@@ -1,0 +1,151 @@
+#include "kernels/elementwise.hpp"
+
+#include "kernels/simd.hpp"
+
+namespace {
+
+using tessera::Binary;
+using tessera::Operand;
+using tessera::Unary;
+
+// -- the steps
+
+#define STEP1(Name, expression) \
+  struct Name {                 \
+    TESSERA_INLINE f32v of(f32v x) { return expression; } \
+  };
+#define STEP2(Name, expression) \
+  struct Name {                 \
+    TESSERA_INLINE f32v of(f32v a, f32v b) { return expression; } \
+  };
+
+STEP1(Copy, x)
+STEP1(Neg, real(ubits(x) ^ 0x80000000u))
+STEP1(Abs, magnitude(x))
+STEP1(Relu, x < 0.0f ? f32v{} : x)
+STEP1(Square, x* x)
+STEP1(Sqrt, square_root(x))
+STEP1(Rsqrt, reciprocal_root(x))
+STEP1(Reciprocal, 1.0f / x)
+STEP1(Exp, exponential(x))
+STEP1(Log_, logarithm(x))
+STEP1(Log2, logarithm2(x))
+STEP1(Sigmoid, logistic(x))
+STEP1(Silu, x == -INFINITE ? -f32v{} : x * logistic(x))
+STEP1(Tanh, hyperbolic_tangent(x))
+STEP1(Erf, error_function(x))
+STEP1(Sign, x > 0.0f ? all(1.0f) : (x < 0.0f ? all(-1.0f) : f32v{}))
+
+STEP1(Exp2, exponential2(x))
+
+STEP2(Add, a + b)
+STEP2(Sub, a - b)
+STEP2(Mul, a* b)
+STEP2(Div, a / b)
+STEP2(Maximum, larger(a, b))
+STEP2(Minimum, smaller(a, b))
+STEP2(Eq, a == b ? all(1.0f) : f32v{})
+STEP2(Ne, a != b ? all(1.0f) : f32v{})
+STEP2(Lt, a < b ? all(1.0f) : f32v{})
+STEP2(Le, a <= b ? all(1.0f) : f32v{})
+STEP2(Gt, a > b ? all(1.0f) : f32v{})
+STEP2(Ge, a >= b ? all(1.0f) : f32v{})
+STEP2(Rsub, b - a)
+STEP2(SquaredDifference, (a - b) * (a - b))
+STEP2(First, (static_cast<void>(b), a))
+
+// -- the loops: what walks along a row, and what stands still
+
+struct Row {
+  const bf16* p;
+  TESSERA_INLINE Pair at(const Row& r, std::size_t i) { return load(r.p + i); }
+  TESSERA_INLINE Pair some(const Row& r, std::size_t i, std::size_t n) { return load_some(r.p + i, n); }
+};
+struct One {
+  f32v v;
+  explicit One(float x) : v(all(x)) {}
+  TESSERA_INLINE Pair at(const One& o, std::size_t) { return {o.v, o.v}; }
+  TESSERA_INLINE Pair some(const One& o, std::size_t, std::size_t) { return {o.v, o.v}; }
+};
+
+template <class Step>
+void unary_row(const bf16* in, bf16* out, std::size_t count) {
+  const auto both = [](Pair x) __attribute__((always_inline)) { return Pair{Step::of(x.low), Step::of(x.high)}; };
+  std::size_t i = 0;
+  for (; i + PAIR <= count; i += PAIR) store(out + i, both(load(in + i)));
+  if (i < count) store_some(out + i, both(load_some(in + i, count - i)), count - i);
+}
+
+template <class Step, class A, class B>
+TESSERA_INLINE void binary_loop(const A& a, const B& b, bf16* out, std::size_t count) {
+  const auto both = [](Pair x, Pair y) __attribute__((always_inline)) { return Pair{Step::of(x.low, y.low), Step::of(x.high, y.high)}; };
+  std::size_t i = 0;
+  for (; i + PAIR <= count; i += PAIR) store(out + i, both(A::at(a, i), B::at(b, i)));
+  if (i < count) store_some(out + i, both(A::some(a, i, count - i), B::some(b, i, count - i)), count - i);
+}
+
+template <class Step>
+void binary_row(Operand a, Operand b, bf16* out, std::size_t count) {
+  if (a.row && b.row) {
+    binary_loop<Step>(Row{a.row}, Row{b.row}, out, count);
+  } else if (a.row) {
+    binary_loop<Step>(Row{a.row}, One(b.value), out, count);
+  } else if (b.row) {
+    binary_loop<Step>(One(a.value), Row{b.row}, out, count);
+  } else {
+    binary_loop<Step>(One(a.value), One(b.value), out, count);
+  }
+}
+
+template <class A, class B>
+TESSERA_INLINE void where_loop(const bf16* condition, const A& a, const B& b, bf16* out, std::size_t count) {
+  const auto both = [](Pair c, Pair x, Pair y) __attribute__((always_inline)) {
+    return Pair{c.low != 0.0f ? x.low : y.low, c.high != 0.0f ? x.high : y.high};
+  };
+  std::size_t i = 0;
+  for (; i + PAIR <= count; i += PAIR) store(out + i, both(load(condition + i), A::at(a, i), B::at(b, i)));
+  const std::size_t left = count - i;
+  if (left) store_some(out + i, both(load_some(condition + i, left), A::some(a, i, left), B::some(b, i, left)), left);
+}
+
+// -- the tables, in the order of the enums
+
+constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {
+    unary_row<Copy>, unary_row<Neg>, unary_row<Abs>,  unary_row<Relu>, unary_row<Square>,  unary_row<Sqrt>, unary_row<Rsqrt>, unary_row<Reciprocal>,
+    unary_row<Exp>,  unary_row<Exp2>, unary_row<Log_>, unary_row<Log2>, unary_row<Sigmoid>, unary_row<Silu>, unary_row<Tanh>,  unary_row<Erf>,
+    unary_row<Sign>};
+constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {
+    binary_row<Add>, binary_row<Sub>, binary_row<Mul>, binary_row<Div>, binary_row<Maximum>, binary_row<Minimum>, binary_row<Eq>,
+    binary_row<Ne>,  binary_row<Lt>,  binary_row<Le>,  binary_row<Gt>,  binary_row<Ge>,      binary_row<SquaredDifference>, binary_row<Rsub>,
+    binary_row<First>};
+static_assert(sizeof(UNARY) / sizeof(*UNARY) == static_cast<std::size_t>(Unary::count), "one row for each step");
+static_assert(sizeof(BINARY) / sizeof(*BINARY) == static_cast<std::size_t>(Binary::count), "one row for each step");
+
+void unary(Unary step, const bf16* in, bf16* out, std::size_t count) { UNARY[static_cast<std::size_t>(step)](in, out, count); }
+
+void binary(Binary step, Operand a, Operand b, bf16* out, std::size_t count) { BINARY[static_cast<std::size_t>(step)](a, b, out, count); }
+
+void where(const bf16* condition, Operand a, Operand b, bf16* out, std::size_t count) {
+  if (a.row && b.row) {
+    where_loop(condition, Row{a.row}, Row{b.row}, out, count);
+  } else if (a.row) {
+    where_loop(condition, Row{a.row}, One(b.value), out, count);
+  } else if (b.row) {
+    where_loop(condition, One(a.value), Row{b.row}, out, count);
+  } else {
+    where_loop(condition, One(a.value), One(b.value), out, count);
+  }
+}
+
+void table(const bf16* table, const bf16* in, bf16* out, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const bf16 a = table[in[i]], b = table[in[i + 1]], c = table[in[i + 2]], d = table[in[i + 3]];
+    out[i] = a, out[i + 1] = b, out[i + 2] = c, out[i + 3] = d;
+  }
+  for (; i < count; ++i) out[i] = table[in[i]];
+}
+
+}  // namespace
+
+TESSERA_DEFINE_KERNELS(ElementwiseKernels){unary, binary, where, table};

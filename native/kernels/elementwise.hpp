@@ -1,0 +1,36 @@
+// Elementwise steps on rows of bfloat16: widen, compute in fp32, round once.
+//
+// A step is the same code whether it is a whole operation over millions of elements or one link of a chain that works on a
+// block in the L1 cache; that is why a fused chain and the operations one by one cannot differ in a single bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "isa.hpp"
+
+namespace tessera {
+
+// One element operand: a row of bfloat16, or one number for the whole row when `row` is null.
+struct Operand {
+  const std::uint16_t* row;
+  float value;
+};
+
+enum class Unary : std::uint8_t {
+  copy, neg, abs, relu, square, sqrt, rsqrt, reciprocal, exp, exp2, log, log2, sigmoid, silu, tanh, erf, sign, count
+};
+enum class Binary : std::uint8_t { add, sub, mul, div, maximum, minimum, eq, ne, lt, le, gt, ge, squared_difference, rsub, first, count };
+
+struct ElementwiseKernels {
+  void (*unary)(Unary step, const std::uint16_t* in, std::uint16_t* out, std::size_t count);
+  void (*binary)(Binary step, Operand a, Operand b, std::uint16_t* out, std::size_t count);
+  // condition != 0 ? a : b
+  void (*where)(const std::uint16_t* condition, Operand a, Operand b, std::uint16_t* out, std::size_t count);
+  // Any function of one bfloat16 is a table of 65,536 of them.
+  void (*table)(const std::uint16_t* table, const std::uint16_t* in, std::uint16_t* out, std::size_t count);
+};
+
+}  // namespace tessera
+
+TESSERA_DECLARE_KERNELS(ElementwiseKernels)

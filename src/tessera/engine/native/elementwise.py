@@ -1,0 +1,117 @@
+"""Elementwise work natively: one step over bfloat16 operands, or a table look-up for any program of steps on one of them.
+
+A single step with a kernel of its own is computed; every other program of steps that look at one element is a table of 65,536 values, made once
+by the torch form. Small operands are looked up only if the table is there already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tessera import _native
+from tessera.engine.binary import PAIRS
+from tessera.engine.steps import STEPS
+from tessera.engine.unary import TABLE_PAYS, Program, table
+
+_BF16 = torch.bfloat16
+_empty_like, _empty = torch.empty_like, torch.empty
+_threads = torch.get_num_threads
+
+#: Names of steps in `engine.steps` and `engine.binary` that differ from the kernels' own.
+_RENAMED = {"identity": "copy", "subtract": "sub", "multiply": "mul", "divide": "div"}
+_KERNELS = _native.UNARY_STEPS
+UNARY: dict[str, int] = {name: _KERNELS[_RENAMED.get(name, name)] for name in STEPS if _RENAMED.get(name, name) in _KERNELS}
+_PAIRS = _native.BINARY_STEPS
+BINARY: dict[str, int] = {name: _PAIRS[_RENAMED.get(name, name)] for name in PAIRS if _RENAMED.get(name, name) in _PAIRS}
+
+_known: dict[Program, Tensor] = {}
+#: Tables kept: a program whose constant changes with every call must not fill the memory.
+MOST_TABLES = 128
+#: A table of 65,536 results for a program with constants of its own must be worth making.
+CONSTANT_PAYS = 8 * TABLE_PAYS
+
+
+def _table(program: Program, count: int) -> Tensor | None:
+    found = _known.get(program)
+    if found is None:
+        if count < (CONSTANT_PAYS if any(params for _, params in program) else TABLE_PAYS) or not all(
+            STEPS[name].local for name, _ in program
+        ):
+            return None
+        if len(_known) >= MOST_TABLES:
+            _known.clear()
+        found = _known[program] = table(program)
+    return found
+
+
+def elementwise_unary(x: Tensor, *, program: Program) -> Any:
+    if x.dtype is not _BF16 or not program or not x.is_contiguous() or x.device.type != "cpu":
+        return NotImplemented
+    step = UNARY.get(program[0][0]) if len(program) == 1 else None
+    if step is not None:
+        out = _empty_like(x)
+        count = x.numel()
+        _native.unary(step, x.data_ptr(), out.data_ptr(), count, _threads())
+        return out
+    count = x.numel()
+    values = _table(program, count)
+    if values is None:
+        return NotImplemented
+    out = _empty_like(x)
+    _native.table(values.data_ptr(), x.data_ptr(), out.data_ptr(), count, _threads())
+    return out
+
+
+def _plain(x: Tensor) -> bool:
+    return x.dtype is _BF16 and x.is_contiguous() and x.device.type == "cpu"
+
+
+def elementwise_binary(
+    a: Tensor,
+    b: Tensor,
+    *,
+    op: str,
+    params: tuple[float, ...] = (),
+    a_program: Program = (),
+    b_program: Program = (),
+    program: Program = (),
+) -> Any:
+    step = BINARY.get(op)
+    if step is None or params or a_program or b_program or program or not _plain(a) or not _plain(b):
+        return NotImplemented
+    if a.shape == b.shape:
+        out = _empty_like(a)
+        _native.binary_flat(step, a.data_ptr(), b.data_ptr(), out.data_ptr(), a.numel(), _threads())
+        return out
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    out = _empty(shape, dtype=_BF16)
+    _native.binary(step, a.data_ptr(), 0.0, a.shape, b.data_ptr(), 0.0, b.shape, out.data_ptr(), shape, _threads())
+    return out
+
+
+def elementwise_both(
+    a: Tensor, *, op: str, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()
+) -> Any:
+    return elementwise_binary(a, a, op=op, params=params, a_program=a_program, b_program=b_program, program=program)
+
+
+def elementwise_scalar(
+    a: Tensor,
+    *,
+    op: str,
+    scalar: float,
+    reflected: bool = False,
+    params: tuple[float, ...] = (),
+    a_program: Program = (),
+    b_program: Program = (),
+    program: Program = (),
+) -> Any:
+    step = BINARY.get(op)
+    if step is None or params or a_program or b_program or program or not _plain(a):
+        return NotImplemented
+    out = _empty_like(a)
+    _native.binary_scalar(step, a.data_ptr(), float(scalar), reflected, out.data_ptr(), a.numel(), _threads())
+    return out
