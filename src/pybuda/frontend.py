@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tessera.graph.formats import OF_DTYPE
-from tessera.graph.frontends.aten import make_node
-from tessera.graph.frontends.torch import import_torch
-from tessera.graph.ir import Graph, GraphError, Kind, Node, clean_name
 
 from pybuda.module import FrameworkModule, Module, OnnxModule, PyBudaModule, PyTorchModule
 from pybuda.op.common import tracing
 from pybuda.parameter import Parameter
 from pybuda.tensor import Tensor, TensorFromTrace
+from tessera.graph.formats import OF_DTYPE
+from tessera.graph.frontends.aten import make_node
+from tessera.graph.frontends.torch import import_torch
+from tessera.graph.ir import Graph, GraphError, Kind, Node, clean_name
 
 
 def trace(module: PyBudaModule, samples: Sequence[torch.Tensor], names: Sequence[str] | None = None) -> Graph:
@@ -34,7 +34,9 @@ def trace(module: PyBudaModule, samples: Sequence[torch.Tensor], names: Sequence
         inputs.append(traced)
     for parameter in module.get_parameters():
         if not parameter.has_value():
-            raise GraphError(f"parameter {parameter.get_name()} of {module.name} has no value; call set_parameter, or initialize_parameters for random ones")
+            raise GraphError(
+                f"parameter {parameter.get_name()} of {module.name} has no value; call set_parameter, or initialize_parameters for random ones"
+            )
     with tracing():
         result = module(**dict(zip(names, inputs))) if names else module(*inputs)
     outputs = [o for o in (result if isinstance(result, (tuple, list)) else (result,)) if o is not None]
@@ -80,7 +82,9 @@ def _walk(graph: Graph, nodes: dict[int, Node], alive: list[Any], root: Any) -> 
 
 def _leaf(graph: Graph, leaf: Any) -> Node:
     if isinstance(leaf, Parameter):
-        node = graph.source(Kind.PARAMETER, leaf.get_name() or "parameter", leaf.shape.dims, leaf.pt_data_format, leaf.data_format, leaf.value())
+        node = graph.source(
+            Kind.PARAMETER, leaf.get_name() or "parameter", leaf.shape.dims, leaf.pt_data_format, leaf.data_format, leaf.value()
+        )
         node.requires_grad = leaf.requires_grad
         if leaf._given_format:
             node.tags["format"] = leaf.data_format.name
@@ -91,7 +95,9 @@ def _leaf(graph: Graph, leaf: Any) -> Node:
     return graph.constant(getattr(leaf, "constant_name", "") or "constant", value, OF_DTYPE.get(value.dtype, OF_DTYPE[torch.float32]))
 
 
-def read(module: Module, samples: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool, dropout: bool, names: Sequence[str] | None = None) -> Graph:
+def read(
+    module: Module, samples: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool, dropout: bool, names: Sequence[str] | None = None
+) -> Graph:
     """One module's graph for inputs like these."""
     if isinstance(module, PyBudaModule):
         return trace(module, [*samples, *kwargs.values()], list(kwargs) if kwargs else None)
@@ -121,7 +127,13 @@ def join(graph: Graph, piece: Graph, bindings: Mapping[Node, Node]) -> list[Node
             seen[node] = graph[node.name]
             continue
         made = Node(node.name, node.kind, node.op, [seen[i] for i in node.inputs], dict(node.attrs), node.shape, node.dtype, node.format)
-        made.tags, made.value, made.requires_grad, made.source, made.parts = dict(node.tags), node.value, node.requires_grad, node.source, node.parts
+        made.tags, made.value, made.requires_grad, made.source, made.parts = (
+            dict(node.tags),
+            node.value,
+            node.requires_grad,
+            node.source,
+            node.parts,
+        )
         if node.kind is Kind.PARAMETER and node.name in graph:
             made.name = f"{piece.name}.{node.name}"
         seen[node] = graph.add(made)

@@ -125,7 +125,9 @@ class OnnxModule(FrameworkModule):
 def _later(framework: str) -> type[FrameworkModule]:
     class Later(FrameworkModule):
         def __init__(self, name: str, *args: Any, **kwargs: Any) -> None:
-            raise NotImplementedError(f"{type(self).__name__} ({framework}) is not built yet; export the model to ONNX and use OnnxModule, or rewrite it in PyTorch")
+            raise NotImplementedError(
+                f"{type(self).__name__} ({framework}) is not built yet; export the model to ONNX and use OnnxModule, or rewrite it in PyTorch"
+            )
 
     return Later
 
@@ -261,4 +263,6 @@ class PyBudaModule(Module):
 
     def forward_names(self) -> list[str]:
         """The names of forward's inputs; a list of tensors in one argument gets numbers."""
-        return [p.name for p in inspect.signature(self.forward).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [
+            p.name for p in inspect.signature(self.forward).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tessera.graph.formats import DataFormat
 
 from pybuda.tensor import Tensor, TensorBase, TensorShape, pytorch_dtype_to_buda_dataformat, to_pt_tensor
+from tessera.graph.formats import DataFormat
 
 
 class Parameter(TensorBase):
@@ -53,7 +53,9 @@ class Parameter(TensorBase):
 
     def value(self) -> torch.Tensor:
         if self._value is None:
-            raise RuntimeError(f"parameter {self.name or '(unnamed)'} of shape {list(self.shape)} has no value; call set_value on it, or set_parameter on its module")
+            raise RuntimeError(
+                f"parameter {self.name or '(unnamed)'} of shape {list(self.shape)} has no value; call set_value on it, or set_parameter on its module"
+            )
         return self._value
 
     def set_value(self, value: Any) -> None:
@@ -80,4 +82,6 @@ class Parameter(TensorBase):
         return self.value()
 
     def __repr__(self) -> str:
-        return f"Parameter {self.name or '(unnamed)'}: shape {list(self.shape)}, DataFormat.{self.data_format.name}" + ("" if self.has_value() else ", no value yet")
+        return f"Parameter {self.name or '(unnamed)'}: shape {list(self.shape)}, DataFormat.{self.data_format.name}" + (
+            "" if self.has_value() else ", no value yet"
+        )

@@ -8,6 +8,7 @@ from typing import Any, Union
 import numpy as np
 import torch
 from loguru import logger
+
 from tessera.graph.formats import FORMATS, OF_DTYPE, DataFormat, is_float, quantize
 
 _REFUSED = {torch.uint8, torch.int16, torch.float64}
@@ -120,7 +121,9 @@ class TensorBase:
 
 
 class Tensor(TensorBase):
-    def __init__(self, shape: Sequence[int], dtype: torch.dtype, data_format: DataFormat, value: torch.Tensor | None = None, constant: bool = False) -> None:
+    def __init__(
+        self, shape: Sequence[int], dtype: torch.dtype, data_format: DataFormat, value: torch.Tensor | None = None, constant: bool = False
+    ) -> None:
         self.shape = TensorShape(*shape)
         self.dtype = dtype
         self._data_format = data_format
@@ -132,7 +135,9 @@ class Tensor(TensorBase):
     # making -----------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create_from_torch(cls, torch_tensor: torch.Tensor, dev_data_format: DataFormat | None = None, constant: bool = False) -> TensorFromPytorch:
+    def create_from_torch(
+        cls, torch_tensor: torch.Tensor, dev_data_format: DataFormat | None = None, constant: bool = False
+    ) -> TensorFromPytorch:
         return TensorFromPytorch(torch_tensor, dev_data_format, constant)
 
     @classmethod
@@ -167,7 +172,9 @@ class Tensor(TensorBase):
 
     def value(self) -> torch.Tensor:
         if self._value is None:
-            raise RuntimeError("this tensor is part of a graph under construction and has no value yet; run the graph, or give the module inputs with values")
+            raise RuntimeError(
+                "this tensor is part of a graph under construction and has no value yet; run the graph, or give the module inputs with values"
+            )
         return self._value
 
     def to_format(self, data_format: DataFormat) -> Tensor:
@@ -198,7 +205,11 @@ class Tensor(TensorBase):
         except ImportError as error:
             raise RuntimeError("to_tensorflow needs TensorFlow; install the `tf` extra, or use to_pytorch()") from error
         value = self.value().detach()
-        return tf.cast(tf.convert_to_tensor(value.float().numpy()), tf.bfloat16) if value.dtype is torch.bfloat16 else tf.convert_to_tensor(value.numpy())
+        return (
+            tf.cast(tf.convert_to_tensor(value.float().numpy()), tf.bfloat16)
+            if value.dtype is torch.bfloat16
+            else tf.convert_to_tensor(value.numpy())
+        )
 
     def to_jax(self) -> Any:
         try:
@@ -267,7 +278,9 @@ def to_pt_tensors(values: Any) -> tuple[Any, ...]:
             out.extend(to_pt_tensors(value))
         else:
             if type(value).__module__.startswith("transformers") and "Cache" in type(value).__name__:
-                raise RuntimeError(f"{type(value).__name__} is a cache object, not a tensor; pass its tensors (legacy tuples) or switch the cache off")
+                raise RuntimeError(
+                    f"{type(value).__name__} is a cache object, not a tensor; pass its tensors (legacy tuples) or switch the cache off"
+                )
             out.append(to_pt_tensor(value))
     return tuple(out)
 

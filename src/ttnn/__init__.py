@@ -96,7 +96,18 @@ def _missing(module: str) -> Any:
 
 
 #: Modules that clients import by name and that most programs never touch.
-_LAZY = ("cluster", "graph", "operation_tracer", "profiler", "tracer", "model_preprocessing", "dot_access", "reflection", "comparison", "graph_report")
+_LAZY = (
+    "cluster",
+    "graph",
+    "operation_tracer",
+    "profiler",
+    "tracer",
+    "model_preprocessing",
+    "dot_access",
+    "reflection",
+    "comparison",
+    "graph_report",
+)
 
 importlib.import_module("ttnn.operations.registry")
 _publish()

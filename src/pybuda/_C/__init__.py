@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 
-from tessera.graph.formats import DataFormat, MathFidelity
-
 from pybuda._C import backend_api
 from pybuda._C.enums import JsonEnum
+from tessera.graph.formats import DataFormat, MathFidelity
 
 
 class NodeEpochType(JsonEnum):

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tessera.graph.formats import OF_DTYPE, DataFormat
-from tessera.graph.ops import OPS, infer
 
 from pybuda.parameter import Parameter
 from pybuda.tensor import Tensor, TensorFromPytorch, TensorFromTrace
+from tessera.graph.formats import OF_DTYPE, DataFormat
+from tessera.graph.ops import OPS, infer
 
 _state = threading.local()
 
@@ -45,7 +45,9 @@ class PyBudaOp:
 
 def _caller() -> str:
     frame = sys._getframe(1)
-    while frame.f_back is not None and (frame.f_globals.get("__name__", "").startswith("pybuda.") and not frame.f_globals.get("__name__", "").startswith("pybuda.demo")):
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith("pybuda.") and not frame.f_globals.get("__name__", "").startswith("pybuda.demo")
+    ):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -60,7 +62,9 @@ def make(op: str, name: str, *operands: Any, label: str = "", data_format: DataF
     """Operation `op` of the graph's table on `operands`; `label` is its name in automatic names where that differs."""
     for position, operand in enumerate(operands):
         if not isinstance(operand, (Tensor, Parameter)):
-            raise TypeError(f"{label or op}: operand {position} is a {type(operand).__name__}; it must be a pybuda Tensor or Parameter (Tensor.create_from_torch wraps a torch tensor)")
+            raise TypeError(
+                f"{label or op}: operand {position} is a {type(operand).__name__}; it must be a pybuda Tensor or Parameter (Tensor.create_from_torch wraps a torch tensor)"
+            )
     full = auto_name(label or op, name)
     if not getattr(_state, "tracing", False) and all(o.has_value() for o in operands):
         value = OPS[op].fn(*[o.value() for o in operands], **attrs)

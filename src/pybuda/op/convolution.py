@@ -31,7 +31,18 @@ def Conv2d(
     channel_last: bool = False,
 ) -> Tensor:
     """A list of four paddings is [left, right, top, bottom]."""
-    return _conv("conv2d", name, activations, weights, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, channel_last=channel_last)
+    return _conv(
+        "conv2d",
+        name,
+        activations,
+        weights,
+        bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        channel_last=channel_last,
+    )
 
 
 def Conv2dTranspose(
@@ -45,7 +56,18 @@ def Conv2dTranspose(
     groups: int = 1,
     channel_last: bool = False,
 ) -> Tensor:
-    return _conv("conv2d_transpose", name, activations, weights, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, channel_last=channel_last)
+    return _conv(
+        "conv2d_transpose",
+        name,
+        activations,
+        weights,
+        bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        channel_last=channel_last,
+    )
 
 
 def Conv3d(
@@ -59,4 +81,15 @@ def Conv3d(
     groups: int = 1,
     channel_last: bool = False,
 ) -> Tensor:
-    return _conv("conv3d", name, activations, weights, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, channel_last=channel_last)
+    return _conv(
+        "conv3d",
+        name,
+        activations,
+        weights,
+        bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        channel_last=channel_last,
+    )

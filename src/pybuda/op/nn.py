@@ -9,7 +9,6 @@ import torch
 from pybuda.module import PyBudaModule
 from pybuda.op.common import make
 from pybuda.op.convolution import Conv2d, Conv2dTranspose
-
 from pybuda.op.matmul import Matmul, SparseMatmul
 from pybuda.op.pooling import AvgPool2d, MaxPool1d, MaxPool2d
 from pybuda.parameter import Parameter
@@ -32,11 +31,16 @@ def Layernorm(name: str, operandA: Tensor, weights: Operand, bias: Operand, dim:
     if dim not in (-1, rank - 1):
         raise ValueError(f"Layernorm: dim={dim} must be the last dimension (-1)")
     width = operandA.shape[-1]
-    flat = [p if len(p.shape) == 1 else make("reshape", f"{name}.{what}" if name else "", p, shape=[width]) for p, what in ((weights, "weight"), (bias, "bias"))]
+    flat = [
+        p if len(p.shape) == 1 else make("reshape", f"{name}.{what}" if name else "", p, shape=[width])
+        for p, what in ((weights, "weight"), (bias, "bias"))
+    ]
     return make("layernorm", name, operandA, *flat, normalized_shape=[width], eps=epsilon)
 
 
-def Batchnorm(name: str, operandA: Tensor, weights: Operand, bias: Operand, running_mean: Operand, running_var: Operand, epsilon: float = 1e-05) -> Tensor:
+def Batchnorm(
+    name: str, operandA: Tensor, weights: Operand, bias: Operand, running_mean: Operand, running_var: Operand, epsilon: float = 1e-05
+) -> Tensor:
     return make("batchnorm", name, operandA, weights, bias, running_mean, running_var, eps=epsilon)
 
 
@@ -102,7 +106,9 @@ class ConvTranspose2dModule(PyBudaModule):
     ) -> None:
         super().__init__(name)
         if output_padding != 0 or padding_mode != "zeros":
-            raise NotImplementedError("ConvTranspose2dModule: output_padding other than 0 and padding_mode other than 'zeros' are not built")
+            raise NotImplementedError(
+                "ConvTranspose2dModule: output_padding other than 0 and padding_mode other than 'zeros' are not built"
+            )
         rows, columns = _kernel(kernel_size)
         bound = (out_channels // groups * rows * columns) ** -0.5
         self.weights = Parameter(torch.empty(in_channels, out_channels // groups, rows, columns).uniform_(-bound, bound))
@@ -112,7 +118,9 @@ class ConvTranspose2dModule(PyBudaModule):
         self.options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
     def forward(self, activations: Tensor) -> Tensor:
-        return Conv2dTranspose(f"{self.name}.conv2d_transpose", activations, self.weights, self.bias if self.has_bias else None, **self.options)
+        return Conv2dTranspose(
+            f"{self.name}.conv2d_transpose", activations, self.weights, self.bias if self.has_bias else None, **self.options
+        )
 
 
 class _Pool(PyBudaModule):
@@ -122,24 +130,75 @@ class _Pool(PyBudaModule):
 
 
 class MaxPool1dModule(_Pool):
-    def __init__(self, name: str, kernel_size: Any, stride: int = 1, padding: Any = 0, dilation: int = 1, ceil_mode: bool = False, return_indices: bool = False) -> None:
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices)
+    def __init__(
+        self,
+        name: str,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = 0,
+        dilation: int = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> None:
+        super().__init__(
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            return_indices=return_indices,
+        )
 
     def forward(self, activations: Tensor) -> Tensor:
         return MaxPool1d(f"{self.name}.max_pool1d", activations, **self.options)
 
 
 class MaxPool2dModule(_Pool):
-    def __init__(self, name: str, kernel_size: Any, stride: int = 1, padding: Any = "same", dilation: int = 1, ceil_mode: bool = False, return_indices: bool = False) -> None:
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices)
+    def __init__(
+        self,
+        name: str,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = "same",
+        dilation: int = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> None:
+        super().__init__(
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            return_indices=return_indices,
+        )
 
     def forward(self, activations: Tensor) -> Tensor:
         return MaxPool2d(f"{self.name}.max_pool2d", activations, **self.options)
 
 
 class AvgPool2dModule(_Pool):
-    def __init__(self, name: str, kernel_size: Any, stride: int = 1, padding: Any = "same", ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None) -> None:
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
+    def __init__(
+        self,
+        name: str,
+        kernel_size: Any,
+        stride: int = 1,
+        padding: Any = "same",
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> None:
+        super().__init__(
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            divisor_override=divisor_override,
+        )
 
     def forward(self, activations: Tensor) -> Tensor:
         return AvgPool2d(f"{self.name}.avg_pool2d", activations, **self.options)
@@ -155,7 +214,6 @@ class SparseMatmulModule(PyBudaModule):
 
 
 __all__ = [
-
     "AvgPool2dModule",
     "Batchnorm",
     "Conv2dModule",

@@ -56,7 +56,9 @@ def Quantize(name: str, operandA: Tensor, operandB: Tensor, zero_point: int, axi
     return make("quantize", name, operandA, operandB, zero_point=zero_point, axis=axis, out_dtype=out_dtype)
 
 
-def Dequantize(name: str, operandA: Tensor, operandB: Tensor, zero_point: int, axis: int = -1, out_dtype: torch.dtype = torch.float32) -> Tensor:
+def Dequantize(
+    name: str, operandA: Tensor, operandB: Tensor, zero_point: int, axis: int = -1, out_dtype: torch.dtype = torch.float32
+) -> Tensor:
     return make("dequantize", name, operandA, operandB, zero_point=zero_point, axis=axis, out_dtype=out_dtype)
 
 
@@ -72,9 +74,19 @@ def Requantize(
     rounding: str = "None",
 ) -> Tensor:
     return make(
-        "requantize", name, operandA, operand_inp_scale, operand_out_scale, input_zero_point=input_zero_point, output_zero_point=output_zero_point, out_dtype=out_dtype, axis=axis
+        "requantize",
+        name,
+        operandA,
+        operand_inp_scale,
+        operand_out_scale,
+        input_zero_point=input_zero_point,
+        output_zero_point=output_zero_point,
+        out_dtype=out_dtype,
+        axis=axis,
     )
 
 
-def BudaRequantize(name: str, operandA: Tensor, scale: Tensor, zero_point: float, out_dtype: torch.dtype, axis: int = -1, rounding: str = "None") -> Tensor:
+def BudaRequantize(
+    name: str, operandA: Tensor, scale: Tensor, zero_point: float, out_dtype: torch.dtype, axis: int = -1, rounding: str = "None"
+) -> Tensor:
     return make("buda_requantize", name, operandA, scale, zero_point=zero_point, out_dtype=out_dtype, axis=axis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from pybuda.op.common import make
 from pybuda.tensor import Tensor
 
@@ -57,7 +58,9 @@ def Select(name: str, operandA: Tensor, dim: int, index: int | tuple[int, int], 
     return make("select", name, operandA, dim=dim, index=pair, stride=stride)
 
 
-def Pad(name: str, operandA: Tensor, pad: tuple[int, int, int, int] | tuple[int, int], mode: str = "constant", channel_last: bool = False) -> Tensor:
+def Pad(
+    name: str, operandA: Tensor, pad: tuple[int, int, int, int] | tuple[int, int], mode: str = "constant", channel_last: bool = False
+) -> Tensor:
     if mode not in ("constant", "replicate", "reflect"):
         raise ValueError(f"Pad: mode={mode!r} must be 'constant', 'replicate' or 'reflect'")
     if len(pad) not in (2, 4):

@@ -55,7 +55,9 @@ class Buffer:
         if found is None:
             image = self.images[index] if self.images is not None else None
             if image is None and self.device is not None and not self.device.drives(index):
-                raise RuntimeError(f"part {index} of this mesh tensor is on a chip of another process; this process drives {sorted(self.device.mine or ())}")
+                raise RuntimeError(
+                    f"part {index} of this mesh tensor is on a chip of another process; this process drives {sorted(self.device.mine or ())}"
+                )
             if image is None:  # allocated and never written: the software device answers zeros
                 found = torch.zeros(self.spec.dims, dtype=FORMATS[self.spec.dtype].values)
             else:

@@ -10,8 +10,63 @@ import sys
 from types import ModuleType
 from typing import Any
 
-SUBMODULES = ["activation", "bfp_utils", "cluster", "core", "device", "disaggregation", "events", "fabric", "global_circular_buffer", "global_semaphore", "graph", "hd_socket", "mesh_socket", "multi_device", "profiler", "program_descriptor", "reports", "tensor", "types", "operations"]
-FAMILIES = ["binary", "binary_backward", "ccl", "conv", "copy", "core", "creation", "data_movement", "embedding", "experimental", "full", "generic", "kv_cache", "loss", "matmul", "moreh", "normalization", "pool", "prefetcher", "quantization", "rand", "reduction", "sliding_window", "ternary", "transformer", "trace", "unary", "uniform", "copy_tensor", "events", "full_like", "point_to_point", "sampling"]
+SUBMODULES = [
+    "activation",
+    "bfp_utils",
+    "cluster",
+    "core",
+    "device",
+    "disaggregation",
+    "events",
+    "fabric",
+    "global_circular_buffer",
+    "global_semaphore",
+    "graph",
+    "hd_socket",
+    "mesh_socket",
+    "multi_device",
+    "profiler",
+    "program_descriptor",
+    "reports",
+    "tensor",
+    "types",
+    "operations",
+]
+FAMILIES = [
+    "binary",
+    "binary_backward",
+    "ccl",
+    "conv",
+    "copy",
+    "core",
+    "creation",
+    "data_movement",
+    "embedding",
+    "experimental",
+    "full",
+    "generic",
+    "kv_cache",
+    "loss",
+    "matmul",
+    "moreh",
+    "normalization",
+    "pool",
+    "prefetcher",
+    "quantization",
+    "rand",
+    "reduction",
+    "sliding_window",
+    "ternary",
+    "transformer",
+    "trace",
+    "unary",
+    "uniform",
+    "copy_tensor",
+    "events",
+    "full_like",
+    "point_to_point",
+    "sampling",
+]
 
 
 class _Facade(ModuleType):

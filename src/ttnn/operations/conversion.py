@@ -153,8 +153,15 @@ def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None
         device.trace is None,
         "Writes are not supported during trace capture. to_device was called between begin_trace_capture and end_trace_capture",
     )
-    if memory_config is not None and memory_config.is_sharded() and memory_config.shard_spec is None and memory_config.nd_shard_spec is None:
-        raise RuntimeError(f"to_device: MemoryConfig must have Shard Spec specified for sharded memory layout; got {memory_config.memory_layout} without one")
+    if (
+        memory_config is not None
+        and memory_config.is_sharded()
+        and memory_config.shard_spec is None
+        and memory_config.nd_shard_spec is None
+    ):
+        raise RuntimeError(
+            f"to_device: MemoryConfig must have Shard Spec specified for sharded memory layout; got {memory_config.memory_layout} without one"
+        )
     spec = like(tensor, memory_config=memory_config) if memory_config is not None else tensor.spec
     source = tensor.buffer
     buffer = device.new_buffer(spec)
@@ -163,7 +170,9 @@ def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None
     if device.mine is not None:
         # The mesh spans processes: a chip of another one gets nothing here, and a tensor may hold our parts only.
         ours = sorted(device.mine)
-        is_ours = topology is not None and list(topology.coords) == [place for i, place in enumerate(device.coordinates()) if i in device.mine]
+        is_ours = topology is not None and list(topology.coords) == [
+            place for i, place in enumerate(device.coordinates()) if i in device.mine
+        ]
         places = [(ours.index(i) if is_ours else i % count) if device.drives(i) else None for i in range(device.num_chips)]
         if is_ours and topology is not None:
             count, topology = device.num_chips, TensorTopology(topology.shape, topology.placed, tuple(device.coordinates()))

@@ -1,11 +1,11 @@
 """Imports every family, so that its operations are registered. A new family is a new line here."""
 
+from ttnn.operations import binary as binary
 from ttnn.operations import conversion as conversion
 from ttnn.operations import creation as creation
 from ttnn.operations import files as files
+from ttnn.operations import matmul as matmul
 from ttnn.operations import memory as memory
+from ttnn.operations import normalization as normalization
 from ttnn.operations import reshaping as reshaping
 from ttnn.operations import unary as unary
-from ttnn.operations import matmul as matmul
-from ttnn.operations import normalization as normalization
-from ttnn.operations import binary as binary

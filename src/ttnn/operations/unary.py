@@ -45,7 +45,7 @@ PLAIN = (
 
 ROWS: tuple[Row, ...] = (
     *(Row(name, name.upper()) for name in PLAIN.split()),
-    *(Row(name, name.upper(), unused=FAST) for name in "erf exp log log10 log1p log2 mish rsqrt sqrt tanh".split()),
+    *(Row(name, name.upper(), unused=FAST) for name in ["erf", "exp", "log", "log10", "log1p", "log2", "mish", "rsqrt", "sqrt", "tanh"]),
     Row("sigmoid", "SIGMOID", unused=("vector_mode", "mode")),
     Row("sigmoid_accurate", "SIGMOID", unused=FAST),
     Row("swish", "SILU"),
@@ -121,7 +121,12 @@ for _row in ROWS:
         declare(_row)
 
 
-@operation("ttnn.gelu", golden=lambda input_tensor, *_, variant=None, **__: torch.nn.functional.gelu(input_tensor.float(), approximate="tanh" if getattr(variant, "name", "") == "Tanh" else "none").to(input_tensor.dtype))
+@operation(
+    "ttnn.gelu",
+    golden=lambda input_tensor, *_, variant=None, **__: torch.nn.functional.gelu(
+        input_tensor.float(), approximate="tanh" if getattr(variant, "name", "") == "Tanh" else "none"
+    ).to(input_tensor.dtype),
+)
 def gelu(
     input_tensor: Tensor,
     *,
@@ -138,7 +143,12 @@ def gelu(
 
 @operation("ttnn.logit", golden=lambda input_tensor, *_, eps=None, **__: torch.logit(input_tensor.float(), eps=eps).to(input_tensor.dtype))
 def logit(
-    input_tensor: Tensor, *, eps: float | None = None, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None, sub_core_grids: Any = None
+    input_tensor: Tensor,
+    *,
+    eps: float | None = None,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
+    sub_core_grids: Any = None,
 ) -> Tensor:
     """log(x / (1 - x)), of x kept at least `eps` away from 0 and 1."""
     params = () if eps is None or eps < 0 else (fp32(eps),)
@@ -146,7 +156,14 @@ def logit(
 
 
 @operation("ttnn.softcap", golden=lambda input_tensor, beta, **_: (beta * torch.tanh(input_tensor.float() / beta)).to(input_tensor.dtype))
-def softcap(input_tensor: Tensor, beta: float, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None, sub_core_grids: Any = None) -> Tensor:
+def softcap(
+    input_tensor: Tensor,
+    beta: float,
+    *,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
+    sub_core_grids: Any = None,
+) -> Tensor:
     """beta * tanh(x / beta)."""
     require_device("softcap", input_tensor)
     check_softcap(input_tensor)
@@ -180,7 +197,10 @@ def rdiv(
     sub_core_grids: Any = None,
 ) -> Tensor:
     """value / x."""
-    require(rounding_mode in (None, "trunc", "floor"), f"Incorrect rounding mode (expected None, 'trunc', or 'floor'), got rounding_mode={rounding_mode!r}")
+    require(
+        rounding_mode in (None, "trunc", "floor"),
+        f"Incorrect rounding mode (expected None, 'trunc', or 'floor'), got rounding_mode={rounding_mode!r}",
+    )
     program = (("rdiv", (fp32(value),)),)
     if rounding_mode is not None:
         program += ((rounding_mode, ()),)  # type: ignore[assignment]
@@ -225,10 +245,17 @@ def unary_chain(
     """Several unary steps as one device operation."""
     require(len(ops_chain) > 0, "unary_chain: Op chain cannot be empty; ops_chain=[]")
     program = tuple(step for activation in ops_chain for step in as_steps(activation))
-    return run_unary("unary_chain", input_tensor, tuple(getattr(a, "op_type", a).name for a in ops_chain), program, memory_config, output_tensor)
+    return run_unary(
+        "unary_chain", input_tensor, tuple(getattr(a, "op_type", a).name for a in ops_chain), program, memory_config, output_tensor
+    )
 
 
-@operation("ttnn.polyval", golden=lambda input_tensor_a, coeffs, **_: sum((c * input_tensor_a.float() ** i for i, c in enumerate(reversed(coeffs))), torch.zeros_like(input_tensor_a.float())).to(input_tensor_a.dtype))
+@operation(
+    "ttnn.polyval",
+    golden=lambda input_tensor_a, coeffs, **_: sum(
+        (c * input_tensor_a.float() ** i for i, c in enumerate(reversed(coeffs))), torch.zeros_like(input_tensor_a.float())
+    ).to(input_tensor_a.dtype),
+)
 def polyval(input_tensor_a: Tensor, coeffs: Sequence[float], *, memory_config: MemoryConfig | None = None) -> Tensor:
     """The polynomial with these coefficients, highest power first, by Horner's rule."""
     require(len(coeffs) > 0, "polyval: coeffs must not be empty")

@@ -27,7 +27,13 @@ def placed(asked: MemoryConfig | None, *inputs: Tensor) -> MemoryConfig:
     sharded = next((t.spec.memory_config for t in inputs if t.spec.is_sharded), None)
     if asked is None:
         return inherited(sharded if sharded is not None else inputs[0].spec.memory_config)
-    if asked.is_sharded() and asked.shard_spec is None and asked.nd_shard_spec is None and sharded is not None and sharded.shard_spec is not None:
+    if (
+        asked.is_sharded()
+        and asked.shard_spec is None
+        and asked.nd_shard_spec is None
+        and sharded is not None
+        and sharded.shard_spec is not None
+    ):
         return MemoryConfig(asked.memory_layout, asked.buffer_type, sharded.shard_spec)
     return asked
 
@@ -73,5 +79,7 @@ def run_unary(
     check_float8(tensor.spec.dtype)
     check_ready(tensor, output_tensor)
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
-    result: Any = launch(device_operation, elementwise_unary, [tensor], spec, attributes={"program": program}, into=output_tensor, programs=programs)
+    result: Any = launch(
+        device_operation, elementwise_unary, [tensor], spec, attributes={"program": program}, into=output_tensor, programs=programs
+    )
     return result  # type: ignore[no-any-return]

@@ -30,7 +30,11 @@ _IGNORED_ATTRS = {"layout", "device", "pin_memory", "memory_format", "non_blocki
 def source_line(node: fx.Node) -> str:
     """The user's line that asked for an operation: the innermost frame outside torch."""
     trace = (node.meta.get("stack_trace") or "").splitlines()
-    frames = [(trace[i].strip(), trace[i + 1].strip() if i + 1 < len(trace) else "") for i in range(len(trace)) if trace[i].lstrip().startswith("File ")]
+    frames = [
+        (trace[i].strip(), trace[i + 1].strip() if i + 1 < len(trace) else "")
+        for i in range(len(trace))
+        if trace[i].lstrip().startswith("File ")
+    ]
     own = [f for f in frames if "/torch/nn/" not in f[0] and "/torch/_" not in f[0]] or frames
     if not own:
         return ""
@@ -164,7 +168,9 @@ class Importer:
 
             value = infer(op, [(i.shape, i.dtype) for i in inputs], attrs)
         name = self.prefix + (node.name if node is not None else op)
-        return self.graph.add(make_node(name, op, inputs, attrs, value, self.epoch, source_line(node) if node is not None else "", self.tags))
+        return self.graph.add(
+            make_node(name, op, inputs, attrs, value, self.epoch, source_line(node) if node is not None else "", self.tags)
+        )
 
 
 def _optional_tensor(arg: Any) -> bool:
@@ -186,7 +192,9 @@ def make_node(
     tensors: list[Any] = list(value) if many else [value]
     first = next(t for t in tensors if isinstance(t, torch.Tensor))
     shape = tuple(int(d) for d in first.shape)
-    made = Node(name, Kind.OP, op, inputs, attrs, shape, first.dtype, OF_DTYPE.get(first.dtype, OF_DTYPE[torch.float32]), epoch, source=source)
+    made = Node(
+        name, Kind.OP, op, inputs, attrs, shape, first.dtype, OF_DTYPE.get(first.dtype, OF_DTYPE[torch.float32]), epoch, source=source
+    )
     made.tags.update(tags or {})
     if many:
         made.parts = tuple(
@@ -211,7 +219,9 @@ def _index(self: Importer, node: fx.Node, x: Node, indices: list[Node | None]) -
 
 def _index_put(self: Importer, node: fx.Node, x: Node, indices: list[Node | None], values: Node, accumulate: bool = False) -> Node:
     places = [i for i, one in enumerate(indices) if one is not None]
-    return self.emit("index_put", [x, *[one for one in indices if one is not None], values], {"places": places, "accumulate": accumulate}, node)
+    return self.emit(
+        "index_put", [x, *[one for one in indices if one is not None], values], {"places": places, "accumulate": accumulate}, node
+    )
 
 
 def _batch_norm(self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, mean: Any, var: Any, *rest: Any, **more: Any) -> Node:
@@ -225,11 +235,15 @@ def _batch_norm(self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, 
     return self.emit("batchnorm", [x, ones, zeros, mean, var], {"eps": eps}, node)
 
 
-def _batch_norm_eval(self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
+def _batch_norm_eval(
+    self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> Any:
     return (_batch_norm(self, node, x, weight, bias, mean, var, False, momentum, eps), None, None)
 
 
-def _batch_norm_train(self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, mean: Node, var: Node, training: bool, momentum: float, eps: float) -> Any:
+def _batch_norm_train(
+    self: Importer, node: fx.Node, x: Node, weight: Any, bias: Any, mean: Node, var: Node, training: bool, momentum: float, eps: float
+) -> Any:
     channels = x.shape[1]
     ones = weight if weight is not None else self.graph.constant(f"{node.name}_weight", torch.ones(channels), x.format)
     zeros = bias if bias is not None else self.graph.constant(f"{node.name}_bias", torch.zeros(channels), x.format)
@@ -245,13 +259,17 @@ def _clamp_tensor(self: Importer, node: fx.Node, x: Node, min: Any = None, max: 
     return self.emit("minimum", [x, max], {}) if max is not None else x
 
 
-def _layer_norm(self: Importer, node: fx.Node, x: Node, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Node:
+def _layer_norm(
+    self: Importer, node: fx.Node, x: Node, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Node:
     if weight is None and bias is not None:
         weight = self.graph.constant(f"{node.name}_weight", torch.ones(tuple(shape)), x.format)
     return self.emit("layernorm", [i for i in (x, weight, bias) if i is not None], {"normalized_shape": list(shape), "eps": eps}, node)
 
 
-def _group_norm(self: Importer, node: fx.Node, x: Node, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Node:
+def _group_norm(
+    self: Importer, node: fx.Node, x: Node, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+) -> Node:
     return self.emit("groupnorm", [i for i in (x, weight, bias) if i is not None], {"num_groups": num_groups, "eps": eps}, node)
 
 
@@ -259,7 +277,19 @@ def _dropout(self: Importer, node: fx.Node, x: Node, p: float, train: bool) -> N
     return self.emit("dropout", [x], {"p": p}, node) if train and p > 0 else x
 
 
-def _scaled_attention(self: Importer, node: fx.Node, q: Node, k: Node, v: Node, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: Any = None, enable_gqa: bool = False) -> Node:
+def _scaled_attention(
+    self: Importer,
+    node: fx.Node,
+    q: Node,
+    k: Node,
+    v: Node,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Node:
     attrs = {n: a for n, a in (("is_causal", is_causal), ("scale", scale), ("enable_gqa", enable_gqa)) if a not in (None, False)}
     return self.emit("attention", [i for i in (q, k, v, attn_mask) if i is not None], attrs, node)
 

@@ -18,7 +18,24 @@ from tessera.graph.formats import OF_DTYPE
 from tessera.graph.frontends.aten import Importer, is_in_place, pure
 from tessera.graph.ir import Graph, GraphError, Kind, Node
 
-_VIEWS = {"view", "reshape", "slice", "select", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split", "chunk", "narrow", "unbind", "alias", "detach"}
+_VIEWS = {
+    "view",
+    "reshape",
+    "slice",
+    "select",
+    "transpose",
+    "permute",
+    "expand",
+    "unsqueeze",
+    "squeeze",
+    "t",
+    "split",
+    "chunk",
+    "narrow",
+    "unbind",
+    "alias",
+    "detach",
+}
 
 
 @contextlib.contextmanager
@@ -65,7 +82,11 @@ def _explain(error: Exception, module: nn.Module) -> str:
     text = str(error)
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     where = [line.strip() for line in text.splitlines() if line.strip().startswith("File ") and "/torch/" not in line]
-    hint = "control flow or a shape that depends on the values of a tensor" if "data-dependent" in text.lower() or "GuardOnDataDependent" in text else "its forward"
+    hint = (
+        "control flow or a shape that depends on the values of a tensor"
+        if "data-dependent" in text.lower() or "GuardOnDataDependent" in text
+        else "its forward"
+    )
     return (
         f"{type(module).__name__} cannot be read as a graph, because of {hint}: {first}"
         + "".join(f"\n  at {line}" for line in where[:5])
@@ -109,7 +130,9 @@ def import_torch(
     return from_program(program, name, training=training, dropout=dropout, input_names=input_names)
 
 
-def from_program(program: Any, name: str = "graph", *, training: bool = False, dropout: bool = False, input_names: Sequence[str] | None = None) -> Graph:
+def from_program(
+    program: Any, name: str = "graph", *, training: bool = False, dropout: bool = False, input_names: Sequence[str] | None = None
+) -> Graph:
     graph = Graph(name)
     env: dict[Any, Any] = {}
     signature = program.graph_signature
@@ -129,7 +152,9 @@ def from_program(program: Any, name: str = "graph", *, training: bool = False, d
     return graph
 
 
-def _placeholder(graph: Graph, node: Any, spec: Any, constants: Mapping[str, Any], shared: dict[int, Node], training: bool, given: Iterator[str]) -> Any:
+def _placeholder(
+    graph: Graph, node: Any, spec: Any, constants: Mapping[str, Any], shared: dict[int, Node], training: bool, given: Iterator[str]
+) -> Any:
     kind = spec.kind.name
     value = node.meta.get("val")
     if kind == "USER_INPUT":

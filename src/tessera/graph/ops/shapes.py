@@ -296,7 +296,14 @@ register_aten("full_like", ("ones_like",), _only("dtype", fill_value=1.0))
 row("new_full", new_full, "make", "new_full", "new_empty", adapt=_only("size", "fill_value", "dtype"))
 register_aten("new_full", ("new_zeros",), _only("size", "dtype", fill_value=0.0))
 register_aten("new_full", ("new_ones",), _only("size", "dtype", fill_value=1.0))
-row("eye", lambda n, m=None, dtype=None: torch.eye(n, m if m is not None else n, dtype=dtype), "make", "eye", "eye.m", adapt=_only("n", "m", "dtype"))
+row(
+    "eye",
+    lambda n, m=None, dtype=None: torch.eye(n, m if m is not None else n, dtype=dtype),
+    "make",
+    "eye",
+    "eye.m",
+    adapt=_only("n", "m", "dtype"),
+)
 row("linspace", torch.linspace, "make", "linspace", adapt=_only("start", "end", "steps", "dtype"))
 
 

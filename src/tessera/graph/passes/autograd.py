@@ -211,5 +211,3 @@ def _cheap(node: fx.Node) -> bool:
     if key in ("aten.detach.default", "aten.alias.default"):
         return True
     return key in ATEN and OPS[ATEN[key]].family in ("tm", "make", "nop") and OPS[ATEN[key]].name not in ("repeat",)
-
-

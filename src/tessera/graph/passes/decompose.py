@@ -20,7 +20,9 @@ class Writer:
 
     def op(self, op: str, *inputs: Node, **attrs: Any) -> Node:
         value = infer(op, [(i.shape, i.dtype) for i in inputs], attrs)
-        made = make_node(f"{self.node.name}.dc.{op}.{self.count}", op, list(inputs), attrs, value, self.node.epoch, self.node.source, self.tags)
+        made = make_node(
+            f"{self.node.name}.dc.{op}.{self.count}", op, list(inputs), attrs, value, self.node.epoch, self.node.source, self.tags
+        )
         made.format = self.node.format if made.dtype.is_floating_point else made.format
         made.accumulate, made.intermediate, made.fidelity = self.node.accumulate, self.node.intermediate, self.node.fidelity
         self.count += 1

@@ -33,7 +33,9 @@ class FoldConstants:
                 continue
             if not any(user not in known for user in users[node]) and node not in graph.kept():
                 continue
-            made = Node(node.name + "_const", Kind.CONSTANT, "constant", [], {}, node.shape, value.dtype, node.format, value=value.contiguous())
+            made = Node(
+                node.name + "_const", Kind.CONSTANT, "constant", [], {}, node.shape, value.dtype, node.format, value=value.contiguous()
+            )
             graph.add(made, before=node)
             graph.replace(node, made)
         graph.sweep()
@@ -64,9 +66,22 @@ class FoldNorms:
             if bias is not None:
                 shift = shift + bias.value.detach().double().reshape(-1) * scale
             folded = (weight.value.detach().double() * scale.reshape(-1, 1, 1, 1)).to(weight.dtype)
-            w = graph.add(Node(weight.name + "_folded", Kind.CONSTANT, "constant", [], {}, weight.shape, weight.dtype, weight.format, value=folded), before=conv)
+            w = graph.add(
+                Node(weight.name + "_folded", Kind.CONSTANT, "constant", [], {}, weight.shape, weight.dtype, weight.format, value=folded),
+                before=conv,
+            )
             b = graph.add(
-                Node((bias or norm.inputs[2]).name + "_folded", Kind.CONSTANT, "constant", [], {}, tuple(shift.shape), weight.dtype, weight.format, value=shift.to(weight.dtype)),
+                Node(
+                    (bias or norm.inputs[2]).name + "_folded",
+                    Kind.CONSTANT,
+                    "constant",
+                    [],
+                    {},
+                    tuple(shift.shape),
+                    weight.dtype,
+                    weight.format,
+                    value=shift.to(weight.dtype),
+                ),
                 before=conv,
             )
             conv.inputs = [conv.inputs[0], w, b]

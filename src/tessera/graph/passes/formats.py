@@ -34,7 +34,12 @@ class AssignFormats:
                 node.format = node.inputs[0].format
             if node.kind is not Kind.OP:
                 continue
-            if OPS[node.op].family in _SAME_AS_INPUT and node.inputs and node.dtype.is_floating_point and node.inputs[0].dtype.is_floating_point:
+            if (
+                OPS[node.op].family in _SAME_AS_INPUT
+                and node.inputs
+                and node.dtype.is_floating_point
+                and node.inputs[0].dtype.is_floating_point
+            ):
                 node.format = node.inputs[0].format
             node.accumulate = self._accumulate(node)
             node.intermediate = node.accumulate
