@@ -17,7 +17,6 @@ FORMS: dict[tuple[str, str], str] = {
     ("unary", "elementwise_unary"): "elementwise",
     ("binary", "elementwise_binary"): "elementwise",
     ("binary", "elementwise_scalar"): "elementwise",
-    ("binary", "elementwise_both"): "elementwise",
 }
 
 

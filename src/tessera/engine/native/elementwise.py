@@ -92,12 +92,6 @@ def elementwise_binary(
     return out
 
 
-def elementwise_both(
-    a: Tensor, *, op: str, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()
-) -> Any:
-    return elementwise_binary(a, a, op=op, params=params, a_program=a_program, b_program=b_program, program=program)
-
-
 def elementwise_scalar(
     a: Tensor,
     *,
