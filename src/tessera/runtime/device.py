@@ -110,7 +110,7 @@ class Device:
         buffer = Buffer(spec, values if values is not None else [None] * len(self.chips), device=self, allocation=allocation)
         if allocation is not None:
             allocation.owner = weakref.ref(buffer)
-        self.tensors_alive += 1
+            self.tensors_alive += 1
         if OBSERVERS:
             notify("allocated", buffer)
         return buffer
