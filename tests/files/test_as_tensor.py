@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-import ttnn
 from loguru import logger
+
+import ttnn
 
 DATA = torch.arange(64 * 64, dtype=torch.float32).reshape(64, 64)
 

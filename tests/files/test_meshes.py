@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import samples
 import torch
+
 import ttnn
 from tessera.files import tensors
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import samples
 import torch
+
 import ttnn
 
 

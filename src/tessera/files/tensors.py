@@ -62,8 +62,8 @@ def distinct(images: Sequence[torch.Tensor], topology: TensorTopology) -> list[i
 
 
 def stored(tensor: Tensor) -> Stored:
-    """What there is to write of a tensor that is wholly in this process."""
-    buffer = tensor.buffer
+    """What this process holds of a tensor: all of it, or its own parts when the mesh spans processes."""
+    buffer, device = tensor.buffer, tensor.buffer.device
     if not buffer.allocated:
         raise RuntimeError("Tensor is not allocated. A deallocated tensor cannot be written to a file")
     count = len(buffer.values)
@@ -71,27 +71,28 @@ def stored(tensor: Tensor) -> Stored:
     if count == 1:
         topology = SINGLE if topology is None or len(topology.coords) != 1 else topology
     elif topology is None or len(topology.coords) != count:
-        mesh = (
-            buffer.device.mesh_shape if buffer.device is not None and buffer.device.mesh_shape.mesh_size() == count else MeshShape(1, count)
-        )
+        mesh = device.mesh_shape if device is not None and device.mesh_shape.mesh_size() == count else MeshShape(1, count)
         topology = describe.replicated(tuple(MeshCoordinateRange(mesh)))
-    if buffer.device is not None:
-        mesh = buffer.device.mesh_shape
+    if device is not None:
+        mesh = device.mesh_shape
     else:
         mesh = MeshShape([max(axis) + 1 for axis in zip(*(tuple(c) for c in topology.coords))])
-    return Stored(tensor.spec, mesh, topology, _images(tensor))
+    mine = range(count)
+    if device is not None and device.mine is not None and count > 1:
+        mine = sorted(device.mine)  # type: ignore[assignment]
+        topology = TensorTopology(topology.shape, topology.placed, tuple(topology.coords[i] for i in mine))
+    return Stored(tensor.spec, mesh, topology, _images(tensor, mine))
 
 
-def _images(tensor: Tensor) -> tuple[torch.Tensor, ...]:
-    """The bytes of each part under the tensor's own spec; parts that are one object give one object."""
+def _images(tensor: Tensor, mine: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    """The bytes of parts under the tensor's own spec; parts that are one object give one object."""
     buffer = tensor.buffer
-    source = tensor
     if tensor.spec is not buffer.spec and tensor.spec.dims != buffer.spec.dims:  # a view of other shape: its bytes are its own
-        source = Tensor.on_host(tensor.spec, tensor.parts)
-        buffer = source.buffer
+        buffer = Tensor.on_host(tensor.spec, [tensor.part(i) for i in mine]).buffer
+        mine = range(len(mine))
     made: dict[int, torch.Tensor] = {}
     images = []
-    for i in range(len(buffer.values)):
+    for i in mine:
         face = buffer.images[i] if buffer.images is not None else None
         key = id(face) if face is not None else id(buffer.part(i))
         if key not in made:
@@ -210,7 +211,7 @@ def to_device(found: Stored, device: Device, path: Path) -> Tensor:
             f"device's mesh of shape {list(mesh)}. Open a mesh of the file's shape, or load to the host and distribute again"
         )
     buffer = device.new_buffer(found.spec)
-    buffer.images = list(images)
+    buffer.images = [image if device.drives(i) else None for i, image in enumerate(images)]
     return Tensor.of(found.spec, buffer, None if topology == SINGLE else topology)
 
 

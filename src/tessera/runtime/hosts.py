@@ -7,6 +7,7 @@ a RuntimeError that names what they were doing, at the latest after `TESSERA_DIS
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -57,7 +58,14 @@ def init(timeout: float | None = None) -> None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     with _during("init_distributed_context"):
         dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
+    atexit.register(_leave)
     _context = _Context(dist.get_rank(), dist.get_world_size())
+
+
+def _leave() -> None:
+    """Take leave of the others before the interpreter takes the threads of Gloo away."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def context() -> _Context:
@@ -187,4 +195,6 @@ def parts_of(tensor: Tensor) -> list[torch.Tensor]:
     flat = [part.contiguous().reshape(-1).view(torch.uint8) for part in mine]
     values = FORMATS[tensor.spec.dtype].values
     # Ranks hold places in order, so their parts one after another are all parts in order.
-    return [part.view(values).reshape(tensor.spec.dims) for found in gather_tensors(flat, None, "gathering a mesh tensor") for part in found]
+    return [
+        part.view(values).reshape(tensor.spec.dims) for found in gather_tensors(flat, None, "gathering a mesh tensor") for part in found
+    ]
