@@ -289,7 +289,7 @@ def to_buda_tensors(values: Any) -> tuple[Tensor, ...]:
     return tuple(v if isinstance(v, Tensor) else TensorFromPytorch(v) for v in to_pt_tensors(values) if v is not None)
 
 
-def warn_once(message: str, _said: set[str] = set()) -> None:
+def warn_once(message: str, _said: set[str] = set()) -> None:  # noqa: B006 - what was said, for the whole process
     if message not in _said:
         _said.add(message)
         logger.warning(message)

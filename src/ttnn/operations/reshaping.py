@@ -14,7 +14,7 @@ import torch
 from tessera.engine import movement as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
-from tessera.memory.config import MemoryConfig, ShardSpec, TensorMemoryLayout
+from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import alias, launch, on_host
 from tessera.runtime.tensor import Tensor
@@ -143,8 +143,11 @@ def _view(what: str, tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 @operation("ttnn.experimental.view", golden=_golden_reshape)
-def experimental_view(input_tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same memory under another shape."""
+def experimental_view(input_tensor: Tensor, *extents: Any, shape: Sequence[int] | None = None, **named: int) -> Tensor:
+    """The same memory under another shape, given as one sequence or as N, C, H and W."""
+    if shape is None:
+        whole = len(extents) == 1 and not isinstance(extents[0], int)
+        shape = extents[0] if whole else (*extents, *(named[letter] for letter in "NCHW" if letter in named))
     require(input_tensor.buffer.device is not None, "view: View requires the tensor be stored on device, use reshape instead")
     require_allocated(input_tensor, "experimental.view")
     dims = resolved_shape("experimental.view", math.prod(input_tensor.spec.dims), tuple(shape))

@@ -171,6 +171,7 @@ def _replace_forward(graph: Graph, node: Node, early: list[fx.Node], results: li
     del graph.nodes[count + len(added) :]
     made = [env[r] if isinstance(r, fx.Node) else None for r in results]
     if not node.parts:
+        assert made[0] is not None
         graph.replace(node, made[0])
         graph.nodes.remove(node)
         name = node.name
