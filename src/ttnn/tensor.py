@@ -317,7 +317,7 @@ OPERATORS = {
 
 
 def _getitem(self: Tensor, index: Any) -> Any:
-    from ttnn.operations.indexing import getitem
+    from ttnn.operations.slicing import getitem
 
     return getitem(self, index)
 

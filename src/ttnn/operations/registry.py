@@ -9,3 +9,4 @@ from ttnn.operations import memory as memory
 from ttnn.operations import normalization as normalization
 from ttnn.operations import reshaping as reshaping
 from ttnn.operations import unary as unary
+from ttnn.operations import slicing as slicing

@@ -244,3 +244,47 @@ def transpose(
     _no_narrow_float(spec, "transpose")
     out = like(input_tensor, shape=dims, memory_config=memory_config)
     return launch("TransposeDeviceOperation", engine.transpose, [input_tensor], out, attributes={"first": first, "second": second})  # type: ignore[no-any-return]
+
+
+# -- dimensions of extent one
+
+
+def _golden_unsqueeze(input_tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    return input_tensor.unsqueeze(dim)
+
+
+@operation("ttnn.unsqueeze", golden=_golden_unsqueeze)
+def unsqueeze(input_tensor: Tensor, dim: int) -> Tensor:
+    """A new dimension of extent one."""
+    rank = len(input_tensor.spec.dims)
+    require(-rank - 1 <= dim <= rank, f"unsqueeze: Dimension out of range (expected to be in range of [{-rank - 1},{rank}], but got {dim})")
+    at = dim + rank + 1 if dim < 0 else dim
+    dims = list(input_tensor.spec.dims)
+    return reshape(input_tensor, [*dims[:at], 1, *dims[at:]])  # type: ignore[no-any-return]
+
+
+def _golden_squeeze(input_tensor: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
+    return input_tensor.squeeze() if dim is None else input_tensor.squeeze(dim if isinstance(dim, int) else tuple(dim))
+
+
+@operation("ttnn.squeeze", golden=_golden_squeeze)
+def squeeze(input_tensor: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Dimensions of extent one left out: all of them, or those that are named."""
+    dims = input_tensor.spec.dims
+    rank = len(dims)
+    named = range(rank) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    low, high = -max(rank, 1), max(rank, 1) - 1
+    for d in named:
+        require(low <= d <= high, f"squeeze: Dimension out of range (expected to be in range of [{low},{high}], but got {d})")
+    gone = {d % max(rank, 1) for d in named}
+    require(len(gone) == len(list(named)), f"squeeze: dim={dim} names a dimension twice")
+    kept = [d for k, d in enumerate(dims) if k not in gone or d != 1]
+    return input_tensor if len(kept) == rank else reshape(input_tensor, kept)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.unsqueeze_to_4D", golden=lambda tensor: tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape)))
+def unsqueeze_to_4D(tensor: Tensor) -> Tensor:
+    """Ones in front until there are four dimensions."""
+    dims = tensor.spec.dims
+    require(len(dims) <= 4, f"unsqueeze_to_4D: Tensor cannot be unsqueezed to 4D, its shape {tensor.spec.shape} has {len(dims)} dimensions")
+    return tensor if len(dims) == 4 else reshape(tensor, [1] * (4 - len(dims)) + list(dims))  # type: ignore[no-any-return]
