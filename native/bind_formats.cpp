@@ -95,8 +95,9 @@ void quantize_blocks(Address from, int from_kind, Address to, int to_kind, std::
   nb::gil_scoped_release release;
   const auto& table = kernels<BlockKernels>();
   const std::size_t grain = PIECE_BYTES / (columns * float_size(source) + 1) + 1;
+  const bool past_caches = from != to && rows * columns * float_size(target) > STREAM_BYTES;
   parallel_for(rows, grain, threads, [&](std::size_t begin, std::size_t end) {
-    table.quantize(format, source, pointer<std::byte>(from), target, pointer<std::byte>(to), columns, begin, end);
+    table.quantize(format, source, pointer<std::byte>(from), target, pointer<std::byte>(to), columns, begin, end, past_caches);
   });
 }
 

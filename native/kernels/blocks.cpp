@@ -2,6 +2,9 @@
 
 #include <cstring>
 #include <type_traits>
+#if TESSERA_X86
+#include <immintrin.h>
+#endif
 
 namespace {
 
@@ -11,146 +14,172 @@ using tessera::BlockFormat;
 using tessera::FloatKind;
 using tessera::TileGrid;
 
+// Work goes sixteen blocks at a time: a face, or a stretch of a row. The shared exponents of sixteen blocks make one vector.
 constexpr std::size_t BLOCK = 16;
 constexpr int FRACTION = 23;
 constexpr std::uint32_t MAGNITUDE = 0x7fffffffu, INFINITE = 0x7f800000u;
-// Between these shared exponents plain float arithmetic does the shifting; outside, the definition bit by bit.
-constexpr std::int32_t EASY_LOW = 24, EASY_HIGH = 254;
+// Between these shared exponents (and at 0) plain float arithmetic does the shifting; elsewhere, the definition bit by bit.
+constexpr std::uint32_t EASY_LOW = 24, EASY_HIGH = 254;
 
 template <int KEEP, bool DEVICE>
-TESSERA_INLINE u32x16 round_shifted(u32x16 mantissa) {
-  constexpr std::uint32_t limit = (1u << KEEP) - 1;
-  u32x16 code;
+TESSERA_INLINE u32v round_shifted(u32v mantissa) {
   if constexpr (DEVICE) {
     constexpr int drop = FRACTION + 1 - 7;
-    code = (mantissa + (1u << (drop - 1))) >> drop;
-    code = code > 127u ? u32x16{} + 127u : code;
+    u32v code = (mantissa + (1u << (drop - 1))) >> drop;
+    code -= code >> 7;  // 128 saturates to 127
     return code >> (7 - KEEP);
   } else {
     constexpr int drop = FRACTION + 1 - KEEP;
-    code = (mantissa + ((1u << (drop - 1)) - 1u) + ((mantissa >> drop) & 1u)) >> drop;
-    return code > limit ? u32x16{} + limit : code;
+    const u32v code = (mantissa + ((1u << (drop - 1)) - 1u) + ((mantissa >> drop) & 1u)) >> drop;
+    return code - (code >> KEEP);  // only limit + 1 can exceed the limit
   }
 }
 
 template <int KEEP, bool DEVICE>
-struct Encoded {
-  std::uint8_t exponent;
-  u32x16 codes;  // sign in bit KEEP
+TESSERA_INLINE u32v magnitude_of(u32v bits) {
+  u32v magnitude = bits & MAGNITUDE;
+  if constexpr (DEVICE && KEEP < 7) {
+    constexpr std::uint32_t unit = 1u << (FRACTION + 1 - 7);
+    const u32v rounded = (magnitude + unit / 2) & (0u - unit);
+    magnitude = (i32v)magnitude < (std::int32_t)INFINITE ? rounded : magnitude;
+  }
+  return magnitude;
+}
+
+struct Exponents {
+  alignas(64) std::uint32_t of[16];
 };
+
+TESSERA_INLINE bool outside(const Row& exponents, std::uint32_t low, std::uint32_t high) {
+  i32v any{};
+  for (int i = 0; i < REGISTERS; ++i) {
+    const i32v e = (i32v)exponents.part[i];
+    any |= ((e != 0) & (e < (std::int32_t)low)) | (e > (std::int32_t)high);
+  }
+  std::uint64_t words[WIDTH / 8], sum = 0;
+  std::memcpy(words, &any, sizeof any);
+  for (std::uint64_t word : words) sum |= word;
+  return sum != 0;
+}
 
 // Blocks of tiny numbers, and blocks with an infinity or NaN.
 template <int KEEP, bool DEVICE>
-__attribute__((noinline)) void encode_hard(const u32x16& magnitude, std::int32_t shared, u32x16& codes) {
-  u32x16 shifted{};
-  for (std::size_t i = 0; i < BLOCK; ++i) {
-    const std::int32_t exponent = static_cast<std::int32_t>(magnitude[i] >> FRACTION);
-    const std::int32_t shift = shared - exponent < 31 ? shared - exponent : 31;
-    shifted[i] = exponent == 0 ? 0 : ((magnitude[i] & 0x7fffffu) | 0x800000u) >> shift;
+__attribute__((noinline)) void encode_hard(Row& row, std::uint32_t shared) {
+  std::uint32_t bits[BLOCK];
+  std::memcpy(bits, &row, sizeof bits);
+  for (std::uint32_t& word : bits) {
+    const std::uint32_t exponent = word >> FRACTION, shift = shared - exponent < 31 ? shared - exponent : 31;
+    word = exponent == 0 ? 0 : ((word & 0x7fffffu) | 0x800000u) >> shift;
   }
-  codes = round_shifted<KEEP, DEVICE>(shifted);
+  std::memcpy(&row, bits, sizeof bits);
+  row = each([&](int i) { return round_shifted<KEEP, DEVICE>(row.part[i]); });
 }
 
+// Float32 bits in, codes out (sign in bit KEEP); the sixteen shared exponents beside them.
 template <int KEEP, bool DEVICE>
-TESSERA_INLINE Encoded<KEEP, DEVICE> encode(u32x16 bits) {
-  u32x16 magnitude = bits & MAGNITUDE;
-  if constexpr (DEVICE && KEEP < 7) {
-    constexpr std::uint32_t unit = 1u << (FRACTION + 1 - 7);
-    const u32x16 rounded = (magnitude + unit / 2) & (0u - unit);
-    magnitude = magnitude < INFINITE ? rounded : magnitude;
+TESSERA_INLINE Row encode(Row (&rows)[16]) {
+  Row magnitudes[16];
+  for (int i = 0; i < 16; ++i) magnitudes[i] = each([&](int p) { return magnitude_of<KEEP, DEVICE>(rows[i].part[p]); });
+  const Row largest = max_of_rows(magnitudes);
+  const Row exponents = each([&](int p) { return largest.part[p] >> FRACTION; });
+  const bool hard = outside(exponents, EASY_LOW, EASY_HIGH);
+  // Scaled so that the unit in the last place of the largest exponent is 1, cutting to an integer is the truncating shift.
+  Exponents scale, plain;
+  store(scale.of, each([&](int p) { return (127u + 127u + FRACTION - exponents.part[p]) << FRACTION; }));
+  if (__builtin_expect(hard, 0)) store(plain.of, exponents);
+  for (int i = 0; i < 16; ++i) {
+    Row codes;
+    if (__builtin_expect(hard, 0)) {
+      codes = magnitudes[i];
+      encode_hard<KEEP, DEVICE>(codes, plain.of[i]);
+    } else {
+      float factor;
+      std::memcpy(&factor, &scale.of[i], 4);
+      codes = each([&](int p) {
+        return round_shifted<KEEP, DEVICE>((u32v)__builtin_convertvector((f32v)magnitudes[i].part[p] * factor, i32v));
+      });
+    }
+    rows[i] = each([&](int p) {
+      const u32v sign = (rows[i].part[p] >> 31) << KEEP;
+      return codes.part[p] == 0u ? u32v{} : codes.part[p] | sign;
+    });
   }
-  const std::int32_t shared = max_lane(as<i32x16>(magnitude)) >> FRACTION;
-  Encoded<KEEP, DEVICE> result;
-  result.exponent = static_cast<std::uint8_t>(shared);
-  u32x16 codes;
-  if (__builtin_expect(shared >= EASY_LOW && shared <= EASY_HIGH, 1)) {
-    // Scaled so that the largest exponent's unit in the last place is 1: cutting to an integer is the truncating shift.
-    const std::uint32_t scale_bits = static_cast<std::uint32_t>(127 + 127 + FRACTION - shared) << FRACTION;
-    float scale;
-    std::memcpy(&scale, &scale_bits, 4);
-    const i32x16 mantissa = __builtin_convertvector(as<f32x16>(magnitude) * scale, i32x16);
-    codes = round_shifted<KEEP, DEVICE>(as<u32x16>(mantissa));
-  } else if (shared == 0) {
-    codes = u32x16{};
-  } else {
-    encode_hard<KEEP, DEVICE>(magnitude, shared, codes);
-  }
-  const u32x16 sign = (bits >> 31) << KEEP;
-  result.codes = codes == 0u ? u32x16{} : codes | sign;
-  return result;
+  return exponents;
 }
 
-// The float32 bits of codes under a shared exponent.
+// What turns magnitudes into numbers, for sixteen blocks.
 template <int KEEP>
-TESSERA_INLINE u32x16 decode(u32x16 codes, std::int32_t shared) {
-  const u32x16 sign = (codes >> KEEP) << 31;
-  const i32x16 whole = as<i32x16>(codes & ((1u << KEEP) - 1));
-  const f32x16 normal = __builtin_convertvector(whole, f32x16);
-  const std::int32_t exponent = shared - (KEEP - 1);  // of the unit, biased
-  if (__builtin_expect(exponent >= 1 && shared < 255, 1)) {
-    const std::uint32_t scale_bits = static_cast<std::uint32_t>(exponent) << FRACTION;
-    float scale;
-    std::memcpy(&scale, &scale_bits, 4);
-    return as<u32x16>(normal * scale) | sign;
+struct Scales {
+  Exponents factor, plain;
+  bool hard;
+
+  TESSERA_INLINE explicit Scales(const Row& exponents) : hard(outside(exponents, KEEP, EASY_HIGH)) {
+    store(factor.of, each([&](int p) {
+      const u32v e = exponents.part[p];
+      return e == 0u ? u32v{} : (e - (KEEP - 1)) << FRACTION;  // of a zero block, zero
+    }));
+    if (__builtin_expect(hard, 0)) store(plain.of, exponents);
   }
-  const i32x16 bits = as<i32x16>(normal);
-  const i32x16 shifted = (bits >> FRACTION) + (exponent - 127);
-  const i32x16 value = (bits & 0x7fffff) | (shifted << FRACTION);
-  const i32x16 alive = (whole != 0) & (shifted > 0);
-  return as<u32x16>(value & alive) | sign;
-}
+
+  // The float32 bits of the codes of block i.
+  TESSERA_INLINE Row decode(const Row& codes, int i) const {
+    float unit;
+    std::memcpy(&unit, &factor.of[i], 4);
+    return each([&](int p) {
+      const u32v sign = (codes.part[p] >> KEEP) << 31;
+      const f32v normal = __builtin_convertvector((i32v)(codes.part[p] & ((1u << KEEP) - 1)), f32v);
+      if (__builtin_expect(hard, 0)) {
+        const i32v bits = (i32v)normal, exponent = (bits >> FRACTION) + ((std::int32_t)plain.of[i] - 127 - (KEEP - 1));
+        const i32v alive = (bits != 0) & (exponent > 0);
+        return (u32v)(((bits & 0x7fffff) | (exponent << FRACTION)) & alive) | sign;
+      }
+      return (u32v)(normal * unit) | sign;
+    });
+  }
+};
 
 template <int KEEP>
-TESSERA_INLINE void put_codes(std::byte* to, u32x16 codes) {
-  const u8x16 bytes = __builtin_convertvector(codes, u8x16);
+TESSERA_INLINE void put_codes(std::byte* to, const Row& codes) {
+  const u8x16 bytes = narrow8(codes);
   if constexpr (KEEP == 7) {
     store(to, bytes);
+  } else if constexpr (KEEP == 3) {
+    const u16x8 pairs = (u16x8)bytes;
+    const u8x16 merged = (u8x16)(pairs | (pairs >> 4));
+    const u8x16 packed = even8(merged);
+    std::memcpy(to, &packed, 8);
   } else {
     std::uint64_t words[2];
     std::memcpy(words, &bytes, 16);
-    constexpr int bits = KEEP + 1;
     for (std::size_t w = 0; w < 2; ++w) {
       std::uint64_t v = words[w];
-      if constexpr (bits == 4) {
-        v = (v | (v >> 4)) & 0x00ff00ff00ff00ffull;
-        v = (v | (v >> 8)) & 0x0000ffff0000ffffull;
-        const std::uint32_t packed = static_cast<std::uint32_t>(v | (v >> 16));
-        std::memcpy(to + 4 * w, &packed, 4);
-      } else {
-        v = (v | (v >> 6)) & 0x000f000f000f000full;
-        v = (v | (v >> 12)) & 0x000000ff000000ffull;
-        const std::uint16_t packed = static_cast<std::uint16_t>(v | (v >> 24));
-        std::memcpy(to + 2 * w, &packed, 2);
-      }
+      v = (v | (v >> 6)) & 0x000f000f000f000full;
+      v = (v | (v >> 12)) & 0x000000ff000000ffull;
+      store(to + 2 * w, static_cast<std::uint16_t>(v | (v >> 24)));
     }
   }
 }
 
 template <int KEEP>
-TESSERA_INLINE u32x16 get_codes(const std::byte* from) {
+TESSERA_INLINE Row get_codes(const std::byte* from) {
   if constexpr (KEEP == 7) {
-    return __builtin_convertvector(load<u8x16>(from), u32x16);
+    return widen8(load<u8x16>(from));
   } else if constexpr (KEEP == 3) {
-    constexpr u32x16 shifts = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
-    std::uint32_t w[2];
-    std::memcpy(w, from, 8);
-    const u32x16 words = {w[0], w[0], w[0], w[0], w[0], w[0], w[0], w[0], w[1], w[1], w[1], w[1], w[1], w[1], w[1], w[1]};
-    return (words >> shifts) & 15u;
+    const u8x16 pairs = load8(from), low = pairs & 15, high = pairs >> 4;
+    return widen8(interleave8(low, high));
   } else {
-    constexpr u32x16 shifts = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-    std::uint32_t w;
-    std::memcpy(&w, from, 4);
-    return ((u32x16{} + w) >> shifts) & 3u;
+    const std::uint32_t word = load<std::uint32_t>(from);
+    std::uint8_t codes[16];
+    for (int i = 0; i < 16; ++i) codes[i] = static_cast<std::uint8_t>(word >> (2 * i) & 3u);
+    return widen8(load<u8x16>(codes));
   }
 }
 
-// Where the blocks of a tile row lie. A stretch of tiles is walked row by row, so that the row-major side is read in runs
-// and the tiles stay in the L1 cache.
+// Where the blocks of a row of tiles lie.
 struct TileRow {
-  static constexpr std::size_t STRETCH = 256;  // columns
-  std::size_t top, height;                     // rows inside the matrix
-  std::size_t faces_down, faces_across, exponents, tile_bytes, row_bytes, padded_columns;
   const TileGrid& g;
+  std::size_t top, height;  // rows inside the matrix
+  std::size_t faces_down, faces_across, exponents, tile_bytes, row_bytes, blocks;
 
   TileRow(const TileGrid& grid, BlockFormat format, std::size_t index) : g(grid) {
     top = index % g.tile_rows() * g.tile_height;
@@ -160,105 +189,152 @@ struct TileRow {
     exponents = format.exponent_bytes(g.tile_elements());
     tile_bytes = format.tile_bytes(g.tile_elements());
     row_bytes = BLOCK * static_cast<std::size_t>(format.bits()) / 8;
-    padded_columns = g.tile_columns() * g.tile_width;
+    blocks = g.tile_elements() / BLOCK;
   }
-  // Tiles are one or two faces wide: no division in the inner loop.
-  std::size_t tile(std::size_t column) const { return column / BLOCK >> (faces_across - 1); }
-  std::size_t across(std::size_t column) const { return column / BLOCK & (faces_across - 1); }
-  // The place among the blocks of its tile of stored row `r` of face (down, across).
-  std::size_t block(std::size_t down, std::size_t across, std::size_t r) const {
-    return (g.swap_faces ? across * faces_down + down : down * faces_across + across) * g.face_height + r;
+  // The place of face (down, across) among the blocks of its tile.
+  std::size_t first_block(std::size_t down, std::size_t across) const {
+    return (g.swap_faces ? across * faces_down + down : down * faces_across + across) * g.face_height;
   }
 };
+
+// The first `count` of sixteen bytes.
+TESSERA_INLINE u8x16 load_front(const std::byte* from, std::size_t count) {
+  if (count == 16) return load<u8x16>(from);
+  u8x16 bytes{};
+  std::memcpy(&bytes, from, count);
+  return bytes;
+}
+
+// How far ahead of the face in hand its rows are fetched: they lie too far apart for the processor to guess.
+constexpr std::size_t AHEAD = 512;
 
 template <int KEEP, bool DEVICE, class Source>
 void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, std::byte* image, float pad, std::size_t begin,
                std::size_t end) {
   std::uint32_t pad_bits;
   std::memcpy(&pad_bits, &pad, 4);
+  const std::size_t row_size = g.columns * Source::size;
   for (std::size_t index = begin; index < end; ++index) {
     const TileRow t(g, format, index);
-    const std::byte* source = values + (index / g.tile_rows() * g.rows + t.top) * g.columns * Source::size;
-    std::byte* target = image + index * g.tile_columns() * t.tile_bytes;
-    const auto put = [&](std::byte* tile, std::size_t block, u32x16 bits) __attribute__((always_inline)) {
-      const auto encoded = encode<KEEP, DEVICE>(bits);
-      tile[block] = static_cast<std::byte>(encoded.exponent);
-      put_codes<KEEP>(tile + t.exponents + block * t.row_bytes, encoded.codes);
-    };
-    const auto element = [&](std::size_t row, std::size_t column) {
-      return row < t.height && column < g.columns ? Source::bits1(source + (row * g.columns + column) * Source::size) : pad_bits;
-    };
-    const std::size_t blocks = g.tile_elements() / BLOCK;
-    for (std::size_t tile = 0; tile < g.tile_columns(); ++tile)
-      for (std::size_t b = blocks; b < t.exponents; ++b) target[tile * t.tile_bytes + b] = std::byte{0};
-    for (std::size_t stretch = 0; stretch < t.padded_columns; stretch += TileRow::STRETCH) {
-      const std::size_t stop = stretch + TileRow::STRETCH < t.padded_columns ? stretch + TileRow::STRETCH : t.padded_columns;
-      for (std::size_t row = 0; row < g.tile_height; ++row) {
-        const std::size_t down = row / g.face_height, r = row % g.face_height;
-        for (std::size_t column = stretch; column < stop; column += BLOCK) {
-          std::byte* tile = target + t.tile(column) * t.tile_bytes;
-          const std::size_t block = t.block(down, t.across(column), r);
-          if (__builtin_expect(!g.swap_elements && row < t.height && column + BLOCK <= g.columns, 1)) {
-            put(tile, block, Source::bits(source + (row * g.columns + column) * Source::size));
-            continue;
+    const std::byte* source = values + (index / g.tile_rows() * g.rows + t.top) * row_size;
+    std::byte* tile = image + index * g.tile_columns() * t.tile_bytes;
+    for (std::size_t left = 0; left < g.tile_columns() * g.tile_width; left += g.tile_width, tile += t.tile_bytes) {
+      if (t.blocks < t.exponents) std::memset(tile + t.blocks, 0, t.exponents - t.blocks);
+      for (std::size_t face = 0; face < t.faces_down * t.faces_across; ++face) {
+        const std::size_t down = face / t.faces_across, across = face % t.faces_across;  // two faces share a cache line of bfloat16
+        const std::size_t first = down * g.face_height, column = left + across * BLOCK, block = t.first_block(down, across);
+        Row rows[16];
+        if (__builtin_expect(g.face_height == 16 && first + 16 <= t.height && column + BLOCK <= g.columns && !g.swap_elements, 1)) {
+          const std::byte* from = source + first * row_size + column * Source::size;
+          for (std::size_t i = 0; i < 16; ++i) {
+            rows[i] = Source::bits(from + i * row_size);
+            __builtin_prefetch(from + i * row_size + AHEAD);
           }
-          u32x16 bits{};
-          for (std::size_t c = 0; c < BLOCK; ++c)
-            bits[c] = g.swap_elements ? element(down * g.face_height + c, column + r) : element(row, column + c);
-          put(tile, block, bits);
+          const Row shared = encode<KEEP, DEVICE>(rows);
+          store(tile + block, narrow8(shared));
+          for (std::size_t i = 0; i < 16; ++i) put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, rows[i]);
+          continue;
+        }
+        std::uint32_t gathered[16][16] = {};
+        for (std::size_t r = 0; r < g.face_height; ++r) {
+          for (std::size_t c = 0; c < BLOCK; ++c) {
+            const bool inside = first + r < t.height && column + c < g.columns;
+            const std::uint32_t bits = inside ? Source::bits1(source + (first + r) * row_size + (column + c) * Source::size) : pad_bits;
+            gathered[g.swap_elements ? c : r][g.swap_elements ? r : c] = bits;
+          }
+        }
+        std::memcpy(rows, gathered, sizeof rows);
+        std::uint8_t shared[16];
+        store(shared, narrow8(encode<KEEP, DEVICE>(rows)));
+        for (std::size_t i = 0; i < g.face_height; ++i) {
+          tile[block + i] = static_cast<std::byte>(shared[i]);
+          put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, rows[i]);
         }
       }
     }
+  }
+}
+
+// Sixteen rows of a tile, all its faces side by side: whole cache lines are written at once.
+template <int KEEP, class Target>
+TESSERA_INLINE void unpack_faces(const TileRow& t, const std::byte* tile, std::size_t down, std::byte* to, std::size_t row_size,
+                                 bool past_caches) {
+  const std::size_t block[2] = {t.first_block(down, 0), t.first_block(down, t.faces_across - 1)};
+  const Scales<KEEP> scales[2] = {Scales<KEEP>(widen8(load<u8x16>(tile + block[0]))), Scales<KEEP>(widen8(load<u8x16>(tile + block[1])))};
+  const std::byte* codes = tile + t.exponents;
+  for (std::size_t i = 0; i < 16; ++i, to += row_size) {
+    for (std::size_t across = 0; across < t.faces_across; ++across) {
+      const Row row = scales[across].decode(get_codes<KEEP>(codes + (block[across] + i) * t.row_bytes), static_cast<int>(i));
+      Target::put(to + across * BLOCK * Target::size, row, past_caches);
+    }
+    if (!past_caches) __builtin_prefetch(to + AHEAD, 1);
   }
 }
 
 template <int KEEP, class Target>
 void unpack_rows(const TileGrid& g, BlockFormat format, const std::byte* image, std::byte* values, std::size_t begin, std::size_t end) {
+  const std::size_t row_size = g.columns * Target::size;
+  const bool whole = g.face_height == 16 && !g.swap_elements;
+  const bool past_caches = g.matrices * g.rows * row_size > tessera::STREAM_BYTES && streamable(values, row_size) && g.tile_width == 32;
   for (std::size_t index = begin; index < end; ++index) {
     const TileRow t(g, format, index);
-    std::byte* target = values + (index / g.tile_rows() * g.rows + t.top) * g.columns * Target::size;
-    const std::byte* source = image + index * g.tile_columns() * t.tile_bytes;
-    for (std::size_t stretch = 0; stretch < t.padded_columns; stretch += TileRow::STRETCH) {
-      const std::size_t stop = stretch + TileRow::STRETCH < t.padded_columns ? stretch + TileRow::STRETCH : t.padded_columns;
-      for (std::size_t row = 0; row < (g.swap_elements ? g.tile_height : t.height); ++row) {
-        const std::size_t down = row / g.face_height, r = row % g.face_height;
-        for (std::size_t column = stretch; column < stop; column += BLOCK) {
-          const std::byte* tile = source + t.tile(column) * t.tile_bytes;
-          const std::size_t block = t.block(down, t.across(column), r);
-          const u32x16 bits = decode<KEEP>(get_codes<KEEP>(tile + t.exponents + block * t.row_bytes), static_cast<std::int32_t>(tile[block]));
-          if (__builtin_expect(!g.swap_elements && column + BLOCK <= g.columns, 1)) {
-            Target::put(target + (row * g.columns + column) * Target::size, bits);
-            continue;
-          }
-          for (std::size_t c = 0; c < BLOCK; ++c) {
-            const std::size_t to_row = g.swap_elements ? down * g.face_height + c : row, to_column = column + (g.swap_elements ? r : c);
-            if (to_row < t.height && to_column < g.columns) Target::put1(target + (to_row * g.columns + to_column) * Target::size, bits[c]);
-          }
-        }
+    std::byte* target = values + (index / g.tile_rows() * g.rows + t.top) * row_size;
+    const std::byte* tile = image + index * g.tile_columns() * t.tile_bytes;
+    for (std::size_t left = 0; left < g.tile_columns() * g.tile_width; left += g.tile_width, tile += t.tile_bytes) {
+      if (whole && t.height == g.tile_height && left + g.tile_width <= g.columns) {
+        for (std::size_t down = 0; down < t.faces_down; ++down)
+          unpack_faces<KEEP, Target>(t, tile, down, target + down * 16 * row_size + left * Target::size, row_size, past_caches);
+        continue;
+      }
+      for (std::size_t face = 0; face < t.faces_down * t.faces_across; ++face) {
+        const std::size_t down = face / t.faces_across, across = face % t.faces_across;
+        const std::size_t first = down * g.face_height, column = left + across * BLOCK, block = t.first_block(down, across);
+        if (first >= t.height || column >= g.columns) continue;
+        const u8x16 shared = load_front(tile + block, g.face_height);
+        const Scales<KEEP> scales(widen8(shared));
+        const std::byte* codes = tile + t.exponents + block * t.row_bytes;
+        std::uint32_t bits[16][16];
+        for (std::size_t i = 0; i < g.face_height; ++i)
+          store(bits[i], scales.decode(get_codes<KEEP>(codes + i * t.row_bytes), static_cast<int>(i)));
+        for (std::size_t r = 0; r < g.face_height && first + r < t.height; ++r)
+          for (std::size_t c = 0; c < BLOCK && column + c < g.columns; ++c)
+            Target::put1(target + (first + r) * row_size + (column + c) * Target::size, g.swap_elements ? bits[c][r] : bits[r][c]);
       }
     }
   }
+  if (past_caches) end_streaming();
+}
+
+// `count` elements that lie end to end, in blocks of sixteen; the last block may be short.
+template <int KEEP, bool DEVICE, class Source, class Target>
+void quantize_run(const std::byte* from, std::byte* to, std::size_t count, bool past_caches) {
+  constexpr std::size_t CHUNK = BLOCK * 16;
+  std::size_t done = 0;
+  for (; done + CHUNK <= count; done += CHUNK) {
+    Row rows[16];
+    for (std::size_t i = 0; i < 16; ++i) rows[i] = Source::bits(from + (done + i * BLOCK) * Source::size);
+    const Scales<KEEP> scales(encode<KEEP, DEVICE>(rows));
+    for (int i = 0; i < 16; ++i) Target::put(to + (done + static_cast<std::size_t>(i) * BLOCK) * Target::size, scales.decode(rows[i], i), past_caches);
+  }
+  if (past_caches) end_streaming();
+  if (done == count) return;
+  std::uint32_t bits[CHUNK] = {};
+  for (std::size_t i = 0; done + i < count; ++i) bits[i] = Source::bits1(from + (done + i) * Source::size);
+  Row rows[16];
+  std::memcpy(rows, bits, sizeof bits);
+  const Scales<KEEP> scales(encode<KEEP, DEVICE>(rows));
+  for (int i = 0; i < 16; ++i) store(bits + static_cast<std::size_t>(i) * BLOCK, scales.decode(rows[i], i));
+  for (std::size_t i = 0; done + i < count; ++i) Target::put1(to + (done + i) * Target::size, bits[i]);
 }
 
 template <int KEEP, bool DEVICE, class Source, class Target>
-void quantize_rows(const std::byte* from, std::byte* to, std::size_t columns, std::size_t begin, std::size_t end) {
-  const auto onto_grid = [](u32x16 bits) __attribute__((always_inline)) {
-    const auto encoded = encode<KEEP, DEVICE>(bits);
-    return decode<KEEP>(encoded.codes, encoded.exponent);
-  };
-  const std::size_t whole = columns % BLOCK == 0 ? (end - begin) * columns : columns / BLOCK * BLOCK;
-  const std::size_t rows = columns % BLOCK == 0 ? 1 : end - begin;  // full rows lie end to end: one long row
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::byte* source = from + (begin + row) * columns * Source::size;
-    std::byte* target = to + (begin + row) * columns * Target::size;
-    for (std::size_t c = 0; c < whole; c += BLOCK)
-      Target::put(target + c * Target::size, onto_grid(Source::bits(source + c * Source::size)));
-    if (columns % BLOCK == 0) continue;
-    u32x16 bits{};
-    for (std::size_t c = whole; c < columns; ++c) bits[c - whole] = Source::bits1(source + c * Source::size);
-    bits = onto_grid(bits);
-    for (std::size_t c = whole; c < columns; ++c) Target::put1(target + c * Target::size, bits[c - whole]);
+void quantize_rows(const std::byte* from, std::byte* to, std::size_t columns, std::size_t begin, std::size_t end, bool past_caches) {
+  if (columns % BLOCK == 0) {  // full blocks lie end to end: the rows are one long row
+    return quantize_run<KEEP, DEVICE, Source, Target>(from + begin * columns * Source::size, to + begin * columns * Target::size,
+                                                      (end - begin) * columns, past_caches && streamable(to, columns * Target::size));
   }
+  for (std::size_t row = begin; row < end; ++row)
+    quantize_run<KEEP, DEVICE, Source, Target>(from + row * columns * Source::size, to + row * columns * Target::size, columns, false);
 }
 
 // From run-time arguments to the template that was made for them.
@@ -295,11 +371,11 @@ void unpack(const TileGrid& g, BlockFormat format, FloatKind kind, const std::by
 }
 
 void quantize(BlockFormat format, FloatKind from_kind, const std::byte* from, FloatKind to_kind, std::byte* to, std::size_t columns,
-              std::size_t begin, std::size_t end) {
+              std::size_t begin, std::size_t end, bool past_caches) {
   with_rounding(format, [&](auto keep, auto device) {
     with_kind(from_kind, [&](auto source) {
       with_kind(to_kind, [&](auto target) {
-        quantize_rows<keep.value, device.value, decltype(source), decltype(target)>(from, to, columns, begin, end);
+        quantize_rows<keep.value, device.value, decltype(source), decltype(target)>(from, to, columns, begin, end, past_caches);
       });
     });
   });

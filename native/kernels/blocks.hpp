@@ -29,7 +29,7 @@ struct BlockKernels {
   void (*unpack)(const TileGrid&, BlockFormat, FloatKind, const std::byte* image, std::byte* values, std::size_t begin, std::size_t end);
   // Rows [begin, end) of row-major floats onto the grid; `to` may be `from` when both kinds are the same.
   void (*quantize)(BlockFormat, FloatKind from_kind, const std::byte* from, FloatKind to_kind, std::byte* to, std::size_t columns,
-                   std::size_t begin, std::size_t end);
+                   std::size_t begin, std::size_t end, bool past_caches);
 };
 
 }  // namespace tessera

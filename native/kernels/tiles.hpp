@@ -22,6 +22,9 @@ struct TileGrid {
   std::size_t tile_elements() const { return tile_height * tile_width; }
 };
 
+// Results larger than this are written past the caches.
+constexpr std::size_t STREAM_BYTES = std::size_t{6} << 20;
+
 struct TileKernels {
   // Rows of tiles [begin, end), counted over all matrices. `pad` points to one element.
   void (*tilize)(const TileGrid&, std::size_t element_size, const std::byte* matrix, std::byte* tiles, const std::byte* pad,
