@@ -151,10 +151,10 @@ class Builder:
                     self.hold(node, node.value)
                 names[node] = self.globals[node.name]
         lines.append(f"    return ({''.join(names[r] + ', ' for r in results)})")
-        source = "\n".join(lines)
+        text = "\n".join(lines)
         local: dict[str, Any] = {}
-        exec(compile(source, f"<plan {name}>", "exec"), self.space, local)
-        return Plan(name, source, local["run"], where)
+        exec(compile(text, f"<plan {name}>", "exec"), self.space, local)
+        return Plan(name, text, local["run"], where)
 
     def bind(self, value: Any) -> str:
         name = f"c{len(self.space)}"
@@ -262,6 +262,8 @@ def _infix(builder: Builder, node: Node, operands: list[str], compute: torch.dty
 
 
 def _matmul(builder: Builder, node: Node, operands: list[str], compute: torch.dtype) -> str | None:
+    if node.attrs.get("activation"):
+        return None
     if node.attrs.get("transpose_b"):
         if len(operands) == 2 or len(node.inputs[2].shape) == 1:
             return f"{builder.bind(torch.nn.functional.linear)}({', '.join(operands)})"

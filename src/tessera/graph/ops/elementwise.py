@@ -248,3 +248,16 @@ row("quantize", quantize, "quantize", buda="quantization")
 row("dequantize", dequantize, "quantize", buda="dequantization")
 row("requantize", requantize, "quantize", buda="requantization")
 row("buda_requantize", buda_requantize, "quantize", buda="requantization")
+
+
+def fused_op(*inputs: Tensor, program: Any) -> Tensor:
+    """Elementwise steps in one operation: (name, row, operands, attributes); operand i >= 0 is an input, -1-i the result of step i."""
+    from tessera.graph.ops.table import OPS
+
+    made: list[Tensor] = []
+    for _, name, refs, attrs in program:
+        made.append(OPS[name].fn(*[inputs[r] if r >= 0 else made[-1 - r] for r in refs], **attrs))
+    return made[-1]
+
+
+row("fused_op", fused_op, "fused")

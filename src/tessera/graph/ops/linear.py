@@ -11,7 +11,25 @@ from torch import Tensor
 from tessera.graph.ops.table import row
 
 
-def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, transpose_b: bool = False) -> Tensor:
+ACTIVATION: dict[str, Any] = {
+    "relu": torch.relu,
+    "relu6": F.relu6,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+}
+
+
+def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, transpose_b: bool = False, activation: str | None = None) -> Tensor:
+    """a b (+ bias), through an activation if one is fused in."""
+    product = _product(a, b, bias, transpose_b)
+    return product if activation is None else ACTIVATION[activation](product)  # type: ignore[no-any-return]
+
+
+def _product(a: Tensor, b: Tensor, bias: Tensor | None, transpose_b: bool) -> Tensor:
     if transpose_b:
         return F.linear(a, b, bias) if bias is None or bias.dim() == 1 else F.linear(a, b) + bias
     if a.dtype is torch.int8 and b.dtype is torch.int8:

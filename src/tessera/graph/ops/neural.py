@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tessera.graph.ops.linear import ACTIVATION
 from tessera.graph.ops.table import register_aten, row
 
 # convolution ---------------------------------------------------------------------------------------------------------------
@@ -50,6 +51,7 @@ def _conv(rank: int) -> Any:
         dilation: Any = 1,
         groups: int = 1,
         channel_last: bool = False,
+        activation: str | None = None,
     ) -> Tensor:
         if channel_last:
             activations = activations.movedim(-1, -1 - rank)
@@ -62,6 +64,8 @@ def _conv(rank: int) -> Any:
                 activations, padding = F.pad(activations, pads), 0
         bias = bias.reshape(-1) if bias is not None else None
         out = run(activations, weights, bias, stride, padding, dilation, groups)
+        if activation is not None:
+            out = ACTIVATION[activation](out)
         return out.movedim(-1 - rank, -1) if channel_last else out
 
     return conv

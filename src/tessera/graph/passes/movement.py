@@ -37,6 +37,7 @@ def _is_identity(node: Node) -> bool:
 class EraseInverses:
     """Reshape of reshape is one reshape, transpose of transpose one permutation or nothing; to a fixed point."""
 
+    keep: frozenset[str] = frozenset()  # values somebody wants to see under their own name
     name: str = "erase-inverses"
 
     def apply(self, graph: Graph) -> None:
@@ -44,7 +45,7 @@ class EraseInverses:
         while changed:
             changed = False
             for node in graph:
-                if node.kind is not Kind.OP or not node.inputs or node.tags.get("keep"):
+                if node.kind is not Kind.OP or not node.inputs or node.tags.get("keep") or node.name in self.keep:
                     continue
                 changed |= self._step(graph, node)
             graph.sweep()
@@ -55,7 +56,7 @@ class EraseInverses:
         if readers and not (source.kind is not Kind.OP and any(r.kind is Kind.OUTPUT for r in readers)):
             graph.replace(node, source)
             return True
-        if source.kind is not Kind.OP or source.tags.get("keep") or not source.inputs:
+        if source.kind is not Kind.OP or source.tags.get("keep") or source.name in self.keep or not source.inputs:
             return False
         if node.op in _RESHAPES and source.op in _RESHAPES:
             node.inputs[0] = source.inputs[0]

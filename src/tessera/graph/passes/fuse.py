@@ -1,0 +1,106 @@
+"""Patterns that run as one operation: a bias inside its matmul, an activation inside the matmul or convolution before it, and attention
+written out by hand. Fewer roundings and fewer trips through memory, on the chip as on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tessera.graph.ir import Epoch, Graph, Kind, Node
+
+# Activations the matmul engine can apply on the way out, and the attributes under which they may be fused.
+ACTIVATIONS = {"relu", "gelu", "sigmoid", "tanh", "silu", "hardswish", "relu6"}
+
+
+@dataclass(frozen=True)
+class FusePatterns:
+    keep: frozenset[str] = frozenset()  # names that must stay values of their own
+    training: bool = False
+    name: str = "fuse"
+
+    def apply(self, graph: Graph) -> None:
+        for rule in (self._bias, self._attention, self._activation):
+            users = graph.users()
+            outside = graph.kept()
+            for node in graph:
+                if node.kind is Kind.OP and node.epoch is Epoch.FORWARD and node.name in graph:
+                    if rule(graph, node, users, outside):
+                        graph.sweep()
+                        users = graph.users()
+
+    def _alone(self, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
+        """Only one reader, nobody outside, and nobody asked to see it."""
+        return node.kind is Kind.OP and len(users.get(node, ())) == 1 and node not in outside and node.name not in self.keep
+
+    def _bias(self, graph: Graph, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
+        if node.op != "add" or node.attrs or len(node.inputs) != 2 or node.name in self.keep:
+            return False
+        for product, bias in (node.inputs, reversed(node.inputs)):
+            if (
+                product.op == "matmul"
+                and len(product.inputs) == 2
+                and self._alone(product, users, outside)
+                and bias.kind in (Kind.PARAMETER, Kind.CONSTANT)
+                and math.prod(bias.shape) == product.shape[-1] == (bias.shape or (0,))[-1]
+                and len(bias.shape) <= len(product.shape)
+            ):
+                node.op, node.inputs, node.attrs = "matmul", [*product.inputs, bias], dict(product.attrs)
+                node.tags["fused"] = product.name
+                return True
+        return False
+
+    def _activation(self, graph: Graph, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
+        if self.training or node.op not in ACTIVATIONS or node.name in self.keep or set(node.attrs) - {"approximate"}:
+            return False
+        base = node.inputs[0]
+        if base.op not in ("matmul", "conv2d") or base.attrs.get("activation") or not self._alone(base, users, outside):
+            return False
+        kind = node.op if not node.attrs else f"{node.op}_{node.attrs['approximate']}"
+        attrs = {**base.attrs, "activation": kind}
+        node.op, node.inputs, node.attrs = base.op, list(base.inputs), attrs
+        node.tags["fused"] = base.name
+        return True
+
+    def _attention(self, graph: Graph, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
+        """softmax(q k^T * scale [+ mask]) v, over the last two of four dimensions."""
+        if self.training or node.op != "matmul" or len(node.inputs) != 2 or node.attrs or len(node.shape) != 4:
+            return False
+        softmax, value = node.inputs
+        if softmax.op != "softmax" or softmax.attrs.get("dim", -1) not in (-1, 3) or not self._alone(softmax, users, outside):
+            return False
+        scores, mask, scale = softmax.inputs[0], None, 1.0
+        if scores.op == "add" and len(scores.inputs) == 2 and not scores.attrs and self._alone(scores, users, outside):
+            scores, mask = scores.inputs
+        if scores.op in ("divide", "multiply") and self._alone(scores, users, outside):
+            factor = scores.attrs.get("other")
+            if factor is None and len(scores.inputs) == 2 and scores.inputs[1].kind is Kind.CONSTANT and math.prod(scores.inputs[1].shape) == 1:
+                factor = float(scores.inputs[1].value)
+            if not isinstance(factor, (int, float)) or set(scores.attrs) - {"other"}:
+                return False
+            scale = 1.0 / factor if scores.op == "divide" else float(factor)
+            scores = scores.inputs[0]
+        if scores.op != "matmul" or scores.attrs or len(scores.inputs) != 2 or not self._alone(scores, users, outside):
+            return False
+        query, turned = scores.inputs
+        if len(turned.shape) != 4 or turned.kind is not Kind.OP or not _swaps_last(turned):
+            return False
+        key = turned.inputs[0]
+        if not (query.shape[:2] == key.shape[:2] == value.shape[:2]) or query.shape[-1] != value.shape[-1]:
+            return False
+        if mask is not None and not (mask.dtype is query.dtype and _fits(mask.shape, softmax.shape)):
+            return False
+        node.op, node.attrs = "attention", {"scale": scale}
+        node.inputs = [query, key, value] + ([mask] if mask is not None else [])
+        node.tags["fused"] = softmax.name
+        return True
+
+
+def _swaps_last(node: Node) -> bool:
+    if node.op == "transpose":
+        return {node.attrs["dim0"] % 4, node.attrs["dim1"] % 4} == {2, 3}
+    return node.op == "permute" and [d % 4 for d in node.attrs["dims"]] == [0, 1, 3, 2]
+
+
+def _fits(shape: tuple[int, ...], scores: tuple[int, ...]) -> bool:
+    return len(shape) <= 4 and all(a in (1, b) for a, b in zip(reversed(shape), reversed(scores)))
