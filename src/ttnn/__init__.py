@@ -112,6 +112,8 @@ _LAZY = (
 importlib.import_module("ttnn.operations.registry")
 _publish()
 _find = _missing(__name__)
+for _module in (device, cluster):
+    _module.__getattr__ = _missing(_module.__name__)  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

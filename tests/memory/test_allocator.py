@@ -270,3 +270,13 @@ def test_contiguous_shards_fill_one_core_before_the_next() -> None:
     case, b = spec([32, 32 * 4], where=words), board.get("n150")
     assert [p.core for p in pages(case, bank_plan(case, b), b)] == [(0, 0), (0, 0), (1, 0), (1, 0)]
     assert L1.buffer_type is BufferType.L1
+
+
+@pytest.mark.parametrize(("orientation", "third"), [("ROW_MAJOR", (0, 1)), ("COL_MAJOR", (1, 0))])
+def test_blocks_keep_their_place_on_a_grid_that_is_wider_than_the_tensor(orientation: str, third: tuple[int, int]) -> None:
+    words = {"layout": "BLOCK_SHARDED", "grid": [[0, 0, 3, 3]], "shape": [32, 32], "orientation": orientation}
+    case, b = spec([96, 64], where=words), board.get("n150")
+    found = [p.core for p in pages(case, bank_plan(case, b), b)]
+    assert found[0] == (0, 0)
+    assert found[2] == third
+    assert len(set(found)) == 6

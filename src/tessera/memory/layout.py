@@ -6,14 +6,14 @@ All banks that hold a tensor give it the same addresses, so one number, the byte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.formats.dtype import Layout
-from tessera.memory.config import BufferType, ShardDistributionStrategy, ShardOrientation
+from tessera.memory.config import BufferType, ShardDistributionStrategy, ShardOrientation, TensorMemoryLayout
 
 if TYPE_CHECKING:
     from tessera.memory.config import MemoryConfig
@@ -173,16 +173,42 @@ def pages(spec: TensorSpec, plan: BankPlan, board: Board) -> Iterator[PageAt]:
     in_whole = [ceil(w / u) for w, u in zip(whole, unit)]
     width = board.compute_grid[0] if plan.buffer_type not in _IN_DRAM else board.dram.banks
     size = prod(per_shard) * plan.aligned_page_size
-    contiguous = (
-        config.nd_shard_spec is not None and config.nd_shard_spec.shard_distribution_strategy is ShardDistributionStrategy.CONTIGUOUS_1D
-    )
-    per_core = ceil(prod(counts) / len(plan.cores))
+    deal = _dealer(config, counts, plan.cores)
     for page, place in enumerate(product(*map(range, in_whole))):
-        index = slot = 0
-        for at, inside, count in zip(place, per_shard, counts):
-            which, rest = divmod(at, inside)
-            index = index * count + which
-            slot = slot * inside + rest
-        turn, core = (index % per_core, index // per_core) if contiguous else divmod(index, len(plan.cores))
-        x, y = plan.cores[core]
+        shard_at = tuple(at // inside for at, inside in zip(place, per_shard))
+        slot = 0
+        for at, inside in zip(place, per_shard):
+            slot = slot * inside + at % inside
+        (x, y), turn = deal(shard_at)
         yield PageAt(page, y * width + x, (x, y), turn * size + slot * plan.aligned_page_size)
+
+
+def _dealer(
+    config: MemoryConfig, counts: Sequence[int], cores: Sequence[tuple[int, int]]
+) -> Callable[[tuple[int, ...]], tuple[tuple[int, int], int]]:
+    """Who gets which shard: from a shard's place among shards to its core, and how many shards lie before it there."""
+    nd = config.nd_shard_spec
+    strategy = nd.shard_distribution_strategy if nd is not None and config.created_with_nd_shard_spec else None
+
+    def index(place: tuple[int, ...]) -> int:
+        found = 0
+        for at, count in zip(place, counts):
+            found = found * count + at
+        return found
+
+    if config.memory_layout is TensorMemoryLayout.BLOCK_SHARDED or strategy is ShardDistributionStrategy.GRID_2D:
+        xs, ys = sorted({x for x, _ in cores}), sorted({y for _, y in cores})
+        by_rows = (config.shard_spec or nd).orientation is ShardOrientation.ROW_MAJOR  # type: ignore[union-attr]
+        down, across = (len(ys), len(xs)) if by_rows else (len(xs), len(ys))
+
+        def on_grid(place: tuple[int, ...]) -> tuple[tuple[int, int], int]:
+            row, column = index((*place[:-1], 0)) // counts[-1], place[-1]
+            (over, i), (beyond, j) = divmod(row, down), divmod(column, across)
+            core = (xs[j], ys[i]) if by_rows else (xs[i], ys[j])
+            return core, over * ceil(counts[-1] / across) + beyond
+
+        return on_grid
+    if strategy is ShardDistributionStrategy.CONTIGUOUS_1D:
+        per_core = ceil(prod(counts) / len(cores))
+        return lambda place: (cores[index(place) // per_core], index(place) % per_core)
+    return lambda place: (cores[index(place) % len(cores)], index(place) // len(cores))

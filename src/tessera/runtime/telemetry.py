@@ -195,6 +195,7 @@ class _Publisher:
         self.last = ""
         self.busy: dict[int, float] = {}
         self.moment = time.monotonic()
+        self.ended = False
 
     def add(self, device: Device) -> None:
         with self.lock:
@@ -214,7 +215,7 @@ class _Publisher:
     def write(self) -> bool:
         """Bring the status file up to date; False when no device is open any more."""
         with self.lock:
-            devices = [d for d in self.devices if d.is_open]
+            devices = [d for d in self.devices if d.is_open and not self.ended]
             if not devices:
                 self.remove()
                 return False
@@ -290,6 +291,7 @@ def _forget() -> None:
 @atexit.register
 def _at_exit() -> None:
     with _publisher.lock:
+        _publisher.ended = True
         _publisher.remove()
 
 
