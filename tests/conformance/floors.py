@@ -9,3 +9,8 @@ FLOORS: dict[str, dict[str, float]] = {
     "print": {"sample": 1.0, "whole": 1.0},
     "allocator": {"sample": 1.0, "whole": 1.0},
 }
+
+#: Names of the official interface that are built, by module and kind: counts that only rise.
+BUILT: dict[str, dict[str, int]] = {
+    "ttnn": {"op": 134, "function": 90, "class": 90, "enum": 57},
+}

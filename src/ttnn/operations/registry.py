@@ -1,6 +1,7 @@
 """Imports every family, so that its operations are registered. A new family is a new line here."""
 
 from ttnn.operations import binary as binary
+from ttnn.operations import comparison as comparison
 from ttnn.operations import conversion as conversion
 from ttnn.operations import creation as creation
 from ttnn.operations import files as files
