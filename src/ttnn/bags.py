@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tessera.formats.arguments import UINT64, refuse, uint
 from tessera.formats.enums import OfficialEnum
+from tessera.memory.geometry import CoreRangeSet
 
 Convert = Callable[[str, str, Any], Any]
 
@@ -24,6 +26,7 @@ Convert = Callable[[str, str, Any], Any]
 class Field:
     name: str
     convert: Convert
+    empty: Any
     default: Any
     required: bool
     keyword_only: bool
@@ -51,10 +54,12 @@ class Bag:
         for name, field in fields.items():
             if name in given:
                 value = field.convert("__init__", name, given[name])
-            elif field.required and not empty:
+            elif field.required and empty:
+                value = field.empty
+            elif field.required:
                 refuse("__init__", name, None, f"{type(self).__name__} needs it")
             else:
-                value = field.default.copy() if isinstance(field.default, (list, dict)) else field.default
+                value = copy(field.default) if isinstance(field.default, (list, dict, Bag)) else field.default
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -103,10 +108,11 @@ def key_of(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a bag prints: official classes differ in their separator, in how they write booleans, and in what they leave out."""
+    """How a bag prints: official classes differ in their separator, in how they write what is not set or a boolean, and in what they leave out."""
 
     separator: str = ","
     words: bool = False
+    python: bool = False
     without: tuple[str, ...] = ()
 
     def show(self, bag: Bag) -> str:
@@ -114,6 +120,8 @@ class Style:
         return f"{type(bag).__name__}({self.separator.join(shown)})"
 
     def value(self, value: Any) -> str:
+        if self.python:
+            return repr(value)
         if value is None:
             return "std::nullopt"
         if isinstance(value, bool):
@@ -162,6 +170,10 @@ def _any(call: str, argument: str, value: Any) -> Any:
 
 
 PLAIN: dict[str, Convert] = {"bool": _bool, "int": _uint, "sint": _sint, "float": _float, "str": _str, "object": _any}
+
+
+EMPTY: dict[str, Any] = {"bool": False, "int": 0, "sint": 0, "float": 0.0, "str": "", "CoreRangeSet": CoreRangeSet([])}
+"""What a required field holds in a bag that is made without arguments."""
 
 
 def _optional(convert: Convert) -> Convert:
@@ -228,7 +240,8 @@ def bags(
             assert argument.annotation is not None
             value = None if default is None else eval(compile(ast.Expression(default), line, "eval"), {"__builtins__": {}}, known)
             convert = converter(ast.unparse(argument.annotation), known, conversions or {})
-            fields[argument.arg] = Field(argument.arg, convert, value, default is None, argument in a.kwonlyargs)
+            empty = EMPTY.get(ast.unparse(argument.annotation))
+            fields[argument.arg] = Field(argument.arg, convert, empty, value, default is None, argument in a.kwonlyargs)
         body = {
             "__slots__": tuple(fields),
             "__module__": module,

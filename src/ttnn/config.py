@@ -115,7 +115,10 @@ class Config:
                     raise ValueError(f"unknown configuration key {name!r}{where}; the keys are {', '.join(FIELDS)}")
                 logger.warning(f"ttnn: configuration key {name!r}{where} is not known and is left out")
                 continue
-            setattr(fresh, name, value)
+            try:
+                setattr(fresh, name, value)
+            except TypeError as error:
+                raise RuntimeError(f"Bad value for configuration key {name}{where}: {error}") from None
         for name in values.keys() & FIELDS.keys():
             setattr(self, name, getattr(fresh, name))
 
@@ -123,9 +126,9 @@ class Config:
         try:
             values = json.loads(json_text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"configuration overrides{f' in {source}' if source else ''} are not JSON: {error}") from None
+            raise RuntimeError(f"configuration overrides{f' in {source}' if source else ''} are not JSON: {error}") from None
         if not isinstance(values, dict):
-            raise ValueError(f"configuration overrides must be a JSON object, got {json_text!r}")
+            raise RuntimeError(f"configuration overrides must be a JSON object, got {json_text!r}")
         self.apply(values, strict, source)
 
     def load_from_file(self, path: str | os.PathLike[str]) -> None:
@@ -139,7 +142,7 @@ class Config:
         scratch.replace(target)
 
     def __repr__(self) -> str:
-        return "Config{" + ",".join(f"{name}={_shown(getattr(self, name))}" for name in FIELDS) + "}"
+        return "Config{" + ",".join(f"{name}={_shown(getattr(self, name))}" for name in FIELDS) + f",{_shown(self.report_path)}}}"
 
 
 def _shown(value: Any) -> str:
@@ -167,7 +170,7 @@ def save_config_to_json_file(json_path: str | os.PathLike[str]) -> None:
 def manage_config(name: str, value: Any) -> Iterator[None]:
     """One setting changed for the length of a `with` block."""
     if name not in FIELDS:
-        raise ValueError(f"manage_config: name={name!r} is not a setting; the settings are {', '.join(FIELDS)}")
+        raise AttributeError(f"manage_config: 'Config' object has no attribute {name!r}; the settings are {', '.join(FIELDS)}")
     before = getattr(CONFIG, name)
     setattr(CONFIG, name, value)
     try:

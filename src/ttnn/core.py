@@ -100,12 +100,12 @@ def create_sharded_memory_config_(
         raise RuntimeError(f"Invalid sharding strategy {strategy!r}: it must be a ttnn.ShardStrategy or a ttnn.TensorMemoryLayout")
     grid, rows, columns = _grid_of(core_grid, use_height_and_width_as_shard_shape)
     *batch, height, width = shape
-    height *= math.prod(batch)
     if use_height_and_width_as_shard_shape:
         if tile_layout and (height % TILE_SIZE or width % TILE_SIZE):
             raise RuntimeError(f"Incorrect tensor shape: a shard of {height}x{width} is not made of whole tiles")
         shard = (height, width) if orientation is ShardOrientation.ROW_MAJOR else (width, height)
     else:
+        height *= math.prod(batch)
         down, across = _cut(layout, orientation, rows, columns)
         if tile_layout:
             height = roundup(height, TILE_SIZE)
@@ -168,15 +168,13 @@ def ttnn_dtype_to_torch_dtype(dtype: DataType) -> torch.dtype:
 
 def tile_size(dtype: DataType) -> int:
     """Bytes of a 32x32 tile."""
-    if dtype not in FORMATS:
-        raise TypeError(f"tile_size(): incompatible function arguments. dtype={dtype!r} must be a ttnn.DataType that tensors can have")
     return DEFAULT_TILE.get_tile_size(dtype)
 
 
 def element_size(dtype: DataType) -> int:
     """Bytes of an element; block floats have no size of their own."""
     if dtype not in FORMATS:
-        raise TypeError(f"element_size(): incompatible function arguments. dtype={dtype!r} must be a ttnn.DataType that tensors can have")
+        raise RuntimeError(f"element_size: dtype={dtype!r} is not a dtype that tensors can have")
     if FORMATS[dtype].is_block:
         raise ValueError(f"element_size: datum for bfp2, bfp4, bfp8 is invalid, an element of {dtype} shares its exponent with 15 others")
     return FORMATS[dtype].element_size
@@ -197,7 +195,6 @@ def dump_stack_trace_on_segfault() -> None:
 __all__ = [
     "create_sharded_memory_config",
     "create_sharded_memory_config_",
-    "divup",
     "dump_stack_trace_on_segfault",
     "element_size",
     "get_conv_output_dim",
@@ -209,7 +206,6 @@ __all__ = [
     "is_tensor_storage_on_device",
     "num_cores_to_corerangeset",
     "num_cores_to_corerangeset_in_subcoregrids",
-    "roundup",
     "set_printoptions",
     "split_work_to_cores",
     "tile_size",

@@ -22,6 +22,20 @@ from ttnn.bags import Bag, bags, key_of
 SourceType = official_enum("SourceType", {"FILE_PATH": 0, "SOURCE_CODE": 1}, module="ttnn._ttnn.program_descriptor")
 
 
+HARDWARE_FORMATS: dict[Any, int] = {
+    DataType.FLOAT32: 0,
+    DataType.BFLOAT16: 5,
+    DataType.BFLOAT8_B: 6,
+    DataType.BFLOAT4_B: 7,
+    DataType.INT32: 8,
+    DataType.UINT16: 9,
+    DataType.INT8: 14,
+    DataType.UINT32: 24,
+    DataType.FP8_E4M3: 26,
+    DataType.UINT8: 30,
+}
+
+
 class Number:
     """An id: a number with a name of its own."""
 
@@ -122,59 +136,53 @@ class SubDevice:
 
 
 class MeshMapperConfig:
-    """How a tensor is laid over a mesh: placements, or the tensor dimensions cut along the mesh's rows and columns."""
+    """How a tensor is laid over a mesh: `(placements, ...)`, or `(row_dim, col_dim, ...)`, the dimensions cut along rows and columns."""
 
     __slots__ = ("mesh_offset_override", "mesh_shape_override", "placements")
 
-    def __init__(
-        self,
-        placements: Any = None,
-        col_dim: int | None = None,
-        mesh_shape_override: MeshShape | None = None,
-        mesh_offset_override: MeshCoordinate | None = None,
-        *,
-        row_dim: int | None = None,
-    ) -> None:
-        if isinstance(placements, (list, tuple)):
-            for p in placements:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        first, given = _mesh_words("placements", args, kwargs)
+        if first:
+            for p in given["placements"]:
                 expect("__init__", "placements", p, (PlacementReplicate, PlacementShard))
-            self.placements: list[Placement] = list(placements)
+            self.placements: list[Placement] = list(given["placements"])
         else:
-            row_dim = placements if row_dim is None else row_dim
-            self.placements = [PlacementReplicate() if d is None else PlacementShard(d) for d in (row_dim, col_dim)]
-        self.mesh_shape_override = mesh_shape_override
-        self.mesh_offset_override = MeshCoordinate([]) if mesh_offset_override is None else mesh_offset_override
+            dims = (given.get("row_dim"), given.get("col_dim"))
+            self.placements = [PlacementReplicate() if d is None else PlacementShard(d) for d in dims]
+        self.mesh_shape_override: MeshShape | None = given.get("mesh_shape_override")
+        self.mesh_offset_override: MeshCoordinate = given.get("mesh_offset_override") or MeshCoordinate([])
 
     def __repr__(self) -> str:
         return f"MeshMapperConfig(placements: {self.placements}{_overrides(self)})"
 
 
 class MeshComposerConfig:
-    """How the parts of a mesh tensor are put together: the tensor dimension for each mesh dimension."""
+    """How the parts of a mesh tensor are put together: `(dims, ...)`, a tensor dimension for each mesh dimension, or `(row_dim, col_dim, ...)`."""
 
     __slots__ = ("dims", "mesh_offset_override", "mesh_shape_override")
 
-    def __init__(
-        self,
-        dims: Any = None,
-        col_dim: int | None = None,
-        mesh_shape_override: MeshShape | None = None,
-        mesh_offset_override: MeshCoordinate | None = None,
-        *,
-        row_dim: int | None = None,
-    ) -> None:
-        if isinstance(dims, (list, tuple)):
-            self.dims = [int(d) for d in dims]
-        else:
-            row_dim = dims if row_dim is None else row_dim
-            if row_dim is None or col_dim is None:
-                refuse("__init__", "dims", dims, "must be a sequence of tensor dimensions, or row_dim and col_dim")
-            self.dims = [row_dim, col_dim]
-        self.mesh_shape_override = mesh_shape_override
-        self.mesh_offset_override = MeshCoordinate([]) if mesh_offset_override is None else mesh_offset_override
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        first, given = _mesh_words("dims", args, kwargs)
+        if not first and ("row_dim" not in given or "col_dim" not in given):
+            refuse("__init__", "arguments", (args, kwargs), "must be a sequence of tensor dimensions, or row_dim and col_dim")
+        self.dims: list[int] = [int(d) for d in (given["dims"] if first else (given["row_dim"], given["col_dim"]))]
+        self.mesh_shape_override: MeshShape | None = given.get("mesh_shape_override")
+        self.mesh_offset_override: MeshCoordinate = given.get("mesh_offset_override") or MeshCoordinate([])
 
     def __repr__(self) -> str:
         return f"MeshComposerConfig(dims: {self.dims}{_overrides(self)})"
+
+
+def _mesh_words(first: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Whether the first of the two signatures is meant, and its arguments by name."""
+    sequence = first in kwargs or (bool(args) and isinstance(args[0], (list, tuple)))
+    names = ((first,) if sequence else ("row_dim", "col_dim")) + ("mesh_shape_override", "mesh_offset_override")
+    given = dict(zip(names, args)) | kwargs
+    if len(args) > len(names) or not given.keys() <= set(names) or len(given) != len(args) + len(kwargs):
+        refuse("__init__", "arguments", (args, kwargs), f"must be {', '.join(names)}")
+    for name, kind in (("mesh_shape_override", MeshShape), ("mesh_offset_override", MeshCoordinate)):
+        expect("__init__", name, given.get(name), (kind, type(None)))
+    return sequence, given
 
 
 def _overrides(config: MeshMapperConfig | MeshComposerConfig) -> str:
@@ -278,14 +286,14 @@ class _FabricNode(_Comparable):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"FabricNodeId(mesh_id={self.mesh_id.value}, chip_id={self.chip_id})"  # type: ignore[attr-defined]
+        return f"FabricNodeId(M{self.mesh_id.value}, D{self.chip_id})"  # type: ignore[attr-defined]
 
 
 class _MeshCore(_Comparable):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"MeshCoreCoord(device_coord={self.device_coord}, core_coord={self.core_coord})"  # type: ignore[attr-defined]
+        return f"MeshCoreCoord(device={self.device_coord}, core=({self.core_coord.x},{self.core_coord.y}))"  # type: ignore[attr-defined]
 
 
 class _TileDescriptor(_Comparable):
@@ -309,8 +317,8 @@ class _Format(Bag):
 
     @property
     def data_format_as_uint8(self) -> int:
-        value: int = getattr(self.data_format, "value", 255)  # type: ignore[attr-defined]
-        return value
+        """The number by which the hardware knows the format."""
+        return HARDWARE_FORMATS.get(self.data_format, 255)  # type: ignore[attr-defined]
 
 
 class _MeshProgram(Bag):
@@ -340,7 +348,7 @@ SocketMemoryConfig(socket_storage_type: BufferType, fifo_size: int, sender_sub_d
 SocketConfig(connections: Sequence[SocketConnection], memory_config: SocketMemoryConfig, sender_rank: int | None = None, receiver_rank: int | None = None, sender_mesh_id: int | None = None, receiver_mesh_id: int | None = None)
 D2DStageGateConfig(num_gates: int, slot_id_offset_bytes: int, gate_mode_offset_bytes: int)
 FaceGeometry?(face_r_dim: int, num_faces: int)
-TileDescriptor?(height: int, width: int, transpose: bool = False)
+TileDescriptor(height: int = 32, width: int = 32, transpose: bool = False)
 CBFormatDescriptor?(buffer_index: int, data_format: object, page_size: int, tile: TileDescriptor | None = None, face_geometry: FaceGeometry | None = None)
 CBDescriptor?(total_size: int, core_ranges: CoreRangeSet, format_descriptors: Sequence[CBFormatDescriptor], remote_format_descriptors: Sequence[CBFormatDescriptor] = [], address_offset: int = 0)
 SemaphoreDescriptor?(id: int, core_type: CoreType = CoreType.WORKER, core_ranges: CoreRangeSet = None, initial_value: int = 0)
@@ -348,14 +356,14 @@ ReaderConfigDescriptor()
 WriterConfigDescriptor()
 DataMovementConfigDescriptor(processor: DataMovementProcessor = DataMovementProcessor.RISCV_0, noc: NOC = NOC.RISCV_0_default, noc_mode: NOC_MODE = NOC_MODE.DM_DEDICATED_NOC)
 ComputeConfigDescriptor(math_fidelity: MathFidelity = MathFidelity.HiFi4, math_approx_mode: bool = False, fp32_dest_acc_en: bool = False, dst_full_sync_en: bool = False, bfp8_pack_precise: bool = False, unpack_to_dest_mode: object = [], enable_trisc2_rvv: bool = False)
-KernelDescriptor?(kernel_source: str, source_type: SourceType = SourceType.FILE_PATH, core_ranges: CoreRangeSet = None, compile_time_args: Sequence[int] = [], named_compile_time_args: object = [], defines: object = [], runtime_args: object = [], common_runtime_args: Sequence[int] = [], opt_level: object = None, config: ReaderConfigDescriptor | WriterConfigDescriptor | DataMovementConfigDescriptor | ComputeConfigDescriptor = None, compiler_include_paths: object = [], *, blaze_named_compile_time_args: object = [])
+KernelDescriptor?(kernel_source: str, source_type: SourceType = SourceType.FILE_PATH, core_ranges: CoreRangeSet = None, compile_time_args: Sequence[int] = [], named_compile_time_args: object = [], defines: object = [], runtime_args: object = [], common_runtime_args: Sequence[int] = [], opt_level: object = None, config: ReaderConfigDescriptor | WriterConfigDescriptor | DataMovementConfigDescriptor | ComputeConfigDescriptor = ReaderConfigDescriptor(), compiler_include_paths: object = [], *, blaze_named_compile_time_args: object = [])
 ProgramDescriptor(kernels: Sequence[KernelDescriptor] = [], semaphores: Sequence[SemaphoreDescriptor] = [], cbs: Sequence[CBDescriptor] = [], *, custom_program_hash: int | None = None)
 MeshProgramDescriptor(mesh_programs: object = {})
 McastConfig(*, noc: NOC = NOC.RISCV_0_default, handshake: bool = True, handshake_cores: CoreRangeSet | None = None, data_ready: McastDataReady = McastDataReady.Flag, irregular_receiver_set_mode: TransferMode = TransferMode.Multicast)
 McastExplicitFixedSenderConfig(senders_per_group: Sequence[CoreCoord])
 McastFixedSenderConfig(*, sender_index: int = 0, placement: McastSenderPlacement = McastSenderPlacement.Uniform)
 McastRotatingSenderConfig(sender_cores: CoreRangeSet | None = None, *, sender_order: McastCoreOrder | None = None)
-YUVCoefficients?(y: Sequence[float], cb: Sequence[float], cr: Sequence[float])
+YUVCoefficients(y: Sequence[float] = [0.0, 0.0, 0.0, 0.0], cb: Sequence[float] = [0.0, 0.0, 0.0, 0.0], cr: Sequence[float] = [0.0, 0.0, 0.0, 0.0])
 """
 
 _SCOPE: dict[str, Any] = {
@@ -397,6 +405,30 @@ D2D_STAGE_GATE_UNGATED_SLOT = 2**32 - 1
 UNIFIED_ROUTED_EXPERT_CORE_GRID = CoreCoord(11, 8)
 
 
+YUV_OF_RGB = {
+    "BT601": (
+        [32.74049758911133, 64.27649688720703, 12.482999801635742, 125.5],
+        [-18.898420333862305, -37.10157775878906, 56.0, 128.0],
+        [56.0, -46.893009185791016, -9.106989860534668, 128.0],
+    ),
+    "BT709": (
+        [23.279699325561523, 78.31439971923828, 7.905900001525879, 125.5],
+        [-12.832075119018555, -43.16792297363281, 56.0, 128.0],
+        [56.0, -50.8651237487793, -5.13487434387207, 128.0],
+    ),
+}
+
+
+def yuv_bt601_coefficients() -> Any:
+    """From red, green, blue in [-1, 1] and one to y, cb, cr, by ITU-R BT.601 in the limited range."""
+    return _MADE["YUVCoefficients"](*YUV_OF_RGB["BT601"])
+
+
+def yuv_bt709_coefficients() -> Any:
+    """The same by ITU-R BT.709."""
+    return _MADE["YUVCoefficients"](*YUV_OF_RGB["BT709"])
+
+
 def compute_program_descriptor_hash(program_descriptor: Any) -> int:
     """A number that equal program descriptors share."""
     expect("compute_program_descriptor_hash", "program_descriptor", program_descriptor, _MADE["ProgramDescriptor"])
@@ -421,5 +453,7 @@ __all__ = [
     "SubDeviceManagerId",
     "SubcontextId",
     "compute_program_descriptor_hash",
+    "yuv_bt601_coefficients",
+    "yuv_bt709_coefficients",
     *_MADE,
 ]

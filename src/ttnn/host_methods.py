@@ -59,10 +59,8 @@ def pad(tensor: Tensor, output_tensor_shape: Any, input_tensor_start: Any, pad_v
     spec = tensor.spec
     target, start = Shape(output_tensor_shape).dims, uints("pad", "input_tensor_start", input_tensor_start)
     if spec.layout is not Layout.ROW_MAJOR:
-        if spec.replace(shape=target).padded_dims == spec.padded_dims:
-            return tensor
-        raise RuntimeError(f"pad: Tensor layout must be ROW_MAJOR for padding to {list(target)}, got {spec.layout.cpp}")
-    source = spec.padded_dims
+        return tensor  # a tiled tensor is padded as its tiles are
+    source = (1,) * (len(target) - len(spec.padded_dims)) + spec.padded_dims
     if len(target) != len(source) or len(start) != len(source) or any(s + d > t for s, d, t in zip(start, source, target)):
         raise RuntimeError(f"pad: output_tensor_shape={list(target)} does not hold {list(source)} from input_tensor_start={list(start)} on")
     made = spec.padded_to(target)
@@ -70,7 +68,7 @@ def pad(tensor: Tensor, output_tensor_shape: Any, input_tensor_start: Any, pad_v
     def one(index: int) -> torch.Tensor:
         content = padded_values(tensor, index)
         room = torch.full(target, pad_value, dtype=content.dtype)
-        room[tuple(slice(s, s + d) for s, d in zip(start, source))] = content
+        room[tuple(slice(s, s + d) for s, d in zip(start, source))] = content.reshape(source)
         return pack(room, _whole(made))
 
     return _of_images(tensor, made, _each(tensor, one))

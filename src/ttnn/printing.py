@@ -20,6 +20,7 @@ INDENT = len("ttnn.Tensor(")
 PROFILES = ("empty", "short", "full")
 LONG, EDGE = 4, 2
 """A dimension with more than LONG entries shows EDGE of them at either end."""
+PRECISION = 4
 SPREAD, LARGE, SMALL = 1000.0, 1e8, 1e-4
 """Scientific where max/min exceeds SPREAD, max exceeds LARGE or min is below SMALL."""
 
@@ -28,41 +29,29 @@ SPREAD, LARGE, SMALL = 1000.0, 1e8, 1e-4
 class Options:
     profile: str = "short"
     sci_mode: bool | None = None
-    precision: int = 4
+    precision: int = PRECISION
 
 
 OPTIONS = Options()
 _SCI_MODES: dict[str, bool | None] = {"default": None, "true": True, "false": False}
 
 
-def set_printoptions(*, profile: str | None = None, sci_mode: bool | str | None = None, precision: int | None = None) -> None:
-    """How tensors print from now on; what is not given stays as it is.
+def set_printoptions(*, profile: str, sci_mode: bool | str | None = None, precision: int | None = None) -> None:
+    """How tensors print from now on.
 
-    `profile` is "empty", "short" or "full"; `sci_mode` is a bool, "true", "false" or "default"; `precision` counts decimals.
+    `profile` is "empty", "short" or "full"; `sci_mode` is a bool, "true", "false" or "default" (as the numbers call for);
+    `precision` counts decimals, 4 unless given.
     """
-    if profile is not None:
-        if not isinstance(profile, str):
-            raise TypeError(f"set_printoptions: profile={profile!r} must be a string")
-        if profile.lower() not in PROFILES:
-            raise RuntimeError(
-                f"bad optional access: set_printoptions knows no profile={profile!r}, the profiles are {', '.join(PROFILES)}"
-            )
-    mode = OPTIONS.sci_mode
-    if isinstance(sci_mode, str):
-        if sci_mode.lower() not in _SCI_MODES:
-            raise ValueError(f"set_printoptions: sci_mode={sci_mode!r} must be a bool, None or one of {', '.join(_SCI_MODES)}")
-        mode = _SCI_MODES[sci_mode.lower()]
-    elif isinstance(sci_mode, bool):
-        mode = sci_mode
-    elif sci_mode is not None:
-        raise ValueError(f"set_printoptions: sci_mode={sci_mode!r} must be a bool, None or one of {', '.join(_SCI_MODES)}")
-    if precision is not None and (isinstance(precision, bool) or not isinstance(precision, int)):
-        raise ValueError(f"precision must be None or int, got {precision!r}")
-    OPTIONS.sci_mode = mode
-    if profile is not None:
-        OPTIONS.profile = profile.lower()
-    if precision is not None:
-        OPTIONS.precision = precision
+    if not isinstance(profile, str):
+        raise TypeError(f"set_printoptions(): incompatible function arguments. profile={profile!r} must be a string")
+    if profile.lower() not in PROFILES:
+        raise RuntimeError(f"bad optional access: set_printoptions knows no profile={profile!r}, the profiles are {', '.join(PROFILES)}")
+    mode = _SCI_MODES.get(sci_mode.lower(), sci_mode) if isinstance(sci_mode, str) else sci_mode
+    if mode is not None and not isinstance(mode, bool):
+        raise ValueError(f"sci_mode must be None, bool, or str (true, false, default), got sci_mode={sci_mode!r}")
+    if precision is not None and not isinstance(precision, int):
+        raise ValueError(f"precision must be None or int, got precision={precision!r}")
+    OPTIONS.profile, OPTIONS.sci_mode, OPTIONS.precision = profile.lower(), mode, PRECISION if precision is None else int(precision)
 
 
 def is_scientific(values: torch.Tensor) -> bool:
@@ -81,7 +70,8 @@ def number_format(values: torch.Tensor, options: Options) -> Callable[[Any], str
         return lambda v: f"{v:5d}"
     scientific = is_scientific(values) if options.sci_mode is None else options.sci_mode
     kind, width = ("e", options.precision + 7) if scientific else ("f", options.precision + 3)
-    return lambda v: f"{v:{width}.{options.precision}{kind}}"
+    digits = options.precision if options.precision >= 0 else 6  # what C++ streams make of a negative precision
+    return lambda v: f"{v:{max(width, 0)}.{digits}{kind}}"
 
 
 def brackets(values: Any, dims: Sequence[int], write: Callable[[Any], str], full: bool, depth: int = 1) -> str:

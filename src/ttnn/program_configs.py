@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from tessera.formats.arguments import expect, refuse
 from tessera.formats.dtype import DataType, Layout
 from tessera.formats.enums import OfficialEnum, official_enum
-from tessera.memory.config import ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.formats.shape import Shape
+from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
 from tessera.memory.geometry import CoreCoord, CoreRangeSet, set_from_json
 from ttnn import enums
 from ttnn.bags import CPP_NAMES, Bag, Style, bags
 from ttnn.descriptors import core_coord
 
 SliceTypeEnum = official_enum(
-    "SliceTypeEnum", {"L1Full": 0, "DRAMSliceHeight": 1, "DRAMSliceWidth": 2}, module="ttnn._ttnn.operations.conv"
+    "SliceTypeEnum", {"L1Full": 2, "DRAMSliceHeight": 0, "DRAMSliceWidth": 1}, module="ttnn._ttnn.operations.conv"
 )
 CPP_NAMES |= {
     SliceTypeEnum.L1Full: "SliceType::L1_FULL",
@@ -38,7 +41,7 @@ class UnaryWithParam:
             if not isinstance(a, (int, float)):
                 refuse("__init__", "params", a, "must be a number")
         self.op_type: OfficialEnum = args[0]
-        self.params: list[float] = [float(a) for a in args[1:]]
+        self.params: list[float] = [float(np.float32(a)) for a in args[1:]]
 
     @classmethod
     def of(cls, call: str, argument: str, value: Any) -> UnaryWithParam:
@@ -77,6 +80,16 @@ class _Slices(Bag):
     SliceTypeEnum = SliceTypeEnum
 
 
+class _Minimal(Bag):
+    """Made without any argument it holds zeros; the defaults hold as soon as one is given."""
+
+    __slots__ = ()
+
+    def __init__(self, **kwargs: Any) -> None:
+        unset = dict.fromkeys(self.FIELDS, 0) | {"compute_with_storage_grid_size": CoreCoord(0, 0)}
+        super().__init__(**(kwargs or unset))
+
+
 class _PagedCache(Bag):
     __slots__ = ()
 
@@ -86,7 +99,7 @@ class _PagedCache(Bag):
 
 
 class _Json(Bag):
-    """A bag that can be written as JSON and read again: keys in order, what is not set left out."""
+    """A bag that can be written as JSON and read again: keys in order, what is not set as null."""
 
     __slots__ = ()
 
@@ -97,8 +110,7 @@ class _Json(Bag):
                 setattr(self, block, getattr(self, whole))
 
     def to_json(self) -> str:
-        values = {name: _as_json(getattr(self, name)) for name in sorted(self.FIELDS)}
-        return json.dumps({k: v for k, v in values.items() if v is not None}, separators=(",", ":"))
+        return json.dumps({name: _as_json(getattr(self, name)) for name in sorted(self.FIELDS)}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Any:
@@ -107,15 +119,17 @@ class _Json(Bag):
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, UnaryWithParam):
-        return {"op_type": value.op_type.value, "params": value.params}
+        return {"op_type": value.op_type.value, "param": value.params}
     if isinstance(value, (CoreCoord, CoreRangeSet)):
         return value.as_json()
     return value.value if isinstance(value, OfficialEnum) else value
 
 
 def _from_json(name: str, value: Any) -> Any:
+    if value is None:
+        return None
     if name == "fused_activation":
-        return UnaryWithParam(enums.UnaryOpType(value["op_type"]), *value["params"])  # type: ignore[attr-defined]
+        return UnaryWithParam(enums.UnaryOpType(value["op_type"]), *value["param"])  # type: ignore[attr-defined]
     if name == "compute_with_storage_grid_size":
         return CoreCoord(value["x"], value["y"])
     return set_from_json(value) if isinstance(value, list) else value
@@ -147,7 +161,6 @@ LayerNormShardedMultiCoreProgramConfig(*, compute_with_storage_grid_size: CoreCo
 SoftmaxDefaultProgramConfig()
 SoftmaxShardedMultiCoreProgramConfig(*, compute_with_storage_grid_size: CoreCoord, subblock_w: int, block_h: int, block_w: int)
 SDPAProgramConfig(*, compute_with_storage_grid_size: CoreCoord, sub_core_grids: CoreRangeSet | None = None, q_chunk_size: int, k_chunk_size: int, exp_approx_mode: bool | None = None, max_cores_per_head_batch: int = 16, max_k_splits: int = 1, matmul_math_fidelity: MathFidelity | None = None, segmented_accumulation: bool = False)
-Conv1dConfig{_CONV}
 Conv2dConfig{_CONV}
 Conv3dConfig(*, weights_dtype: DataType = DataType.BFLOAT16, output_layout: Layout = Layout.ROW_MAJOR, T_out_block: int = 1, W_out_block: int = 1, H_out_block: int = 1, C_out_block: int = 0, C_in_block: int = 0, dilation: Sequence[int] = [1, 1, 1], alignment: int = 32, compute_with_storage_grid_size: CoreCoord = ONE_CORE, enable_fp32_operand_split: bool = False)
 Op2DSliceConfig(*, slice_type: SliceTypeEnum, num_slices: int = 0)
@@ -158,6 +171,12 @@ ChunkGdnPhasedProgramConfig(*, use_mcast: bool = True, scan_serial: bool = False
 IndexerScoreProgramConfig(*, q_chunk_size: int = 32, k_chunk_size: int = 32, head_group_size: int = 1)
 QkvCausalConv1dSiluProgramConfig(*, channel_chunk_size: int)
 PagedCacheGeometryOverride(*, block_size: int = 0, num_kv_heads: int = 0)
+LayerNormInputs(input: object, *, residual_input_tensor: object = None, weight: object = None, bias: object = None, stats: object = None, recip_tensor: object = None)
+LayerNormParams(*, norm_type: LayerNormType = LayerNormType.LAYERNORM, distributed_norm_stage: DistributedLayerNormStage = DistributedLayerNormStage.NOT_DISTRIBUTED, eps: float = 0.0, output_mem_config: MemoryConfig = MemoryConfig(), program_config: LayerNormDefaultProgramConfig | LayerNormShardedMultiCoreProgramConfig = LayerNormDefaultProgramConfig(), compute_kernel_config: WormholeComputeKernelConfig = WormholeComputeKernelConfig(), dtype: DataType | None = None)
+MatmulInputs(*, input_tensors: Sequence[object] = [], optional_input_tensors: Sequence[object] = [], optional_output_tensors: Sequence[object] = [])
+MatmulParams(*, program_config: object = None, bcast_batch: bool | None = None, output_mem_config: MemoryConfig = MemoryConfig(), output_dtype: DataType | None = None, compute_kernel_config: WormholeComputeKernelConfig | None = None, untilize_out: bool = False, transpose_a: bool = False, transpose_b: bool = False)
+SliceInputs(input: object, *, preallocated_output: object = None)
+SliceParams(*, slice_start: Shape = Shape([]), slice_end: Shape = Shape([]), step: Shape = Shape([]), output_mem_config: MemoryConfig = MemoryConfig(), output_mem_config_inherited: bool = False, sub_core_grids: CoreRangeSet | None = None)
 """
 
 _SCOPE: dict[str, Any] = {
@@ -165,18 +184,26 @@ _SCOPE: dict[str, Any] = {
     "CoreRangeSet": CoreRangeSet,
     "DataType": DataType,
     "Layout": Layout,
+    "MemoryConfig": MemoryConfig,
     "NO_CORES": CoreRangeSet([]),
     "ONE_CORE": CoreCoord(1, 1),
     "ShardOrientation": ShardOrientation,
+    "Shape": Shape,
     "SliceTypeEnum": SliceTypeEnum,
     "TensorMemoryLayout": TensorMemoryLayout,
 }
 _MATMULS = [line.split("(")[0] for line in _LINES.splitlines() if line.startswith("MatmulMultiCore")]
-_SILENT = {"WormholeComputeKernelConfig", "SoftmaxDefaultProgramConfig", "IndexerScoreProgramConfig"}
-_PLAIN = Style()
+_SILENT = {"WormholeComputeKernelConfig", "SoftmaxDefaultProgramConfig", "IndexerScoreProgramConfig", "SlidingWindowParallelConfig"}
+_SILENT |= {f"{op}{part}" for op in ("LayerNorm", "Matmul", "Slice") for part in ("Inputs", "Params")}
+_PLAIN, _PYTHON = Style(), Style(", ", python=True)
 _STYLES = {
     **{line.split("(")[0]: _PLAIN for line in _LINES.splitlines() if "(" in line},
     "SDPAProgramConfig": Style(", ", words=True),
+    "SoftmaxShardedMultiCoreProgramConfig": Style(", "),
+    "ChunkGdnFusedProgramConfig": _PYTHON,
+    "ChunkGdnMonoProgramConfig": _PYTHON,
+    "ChunkGdnPhasedProgramConfig": _PYTHON,
+    "PagedCacheGeometryOverride": _PYTHON,
     "LayerNormDefaultProgramConfig": Style(without=("legacy_rsqrt",)),
     "LayerNormShardedMultiCoreProgramConfig": Style(without=("legacy_rsqrt",)),
 }
@@ -189,15 +216,17 @@ _MADE = bags(
         "WormholeComputeKernelConfig": DeviceComputeKernelConfig,
         "SoftmaxDefaultProgramConfig": SoftmaxProgramConfig,
         "SoftmaxShardedMultiCoreProgramConfig": SoftmaxProgramConfig,
+        "MinimalMatmulConfig": _Minimal,
         "Op2DSliceConfig": _Slices,
         "PagedCacheGeometryOverride": _PagedCache,
     },
     styles={name: style for name, style in _STYLES.items() if name not in _SILENT},
-    conversions={"CoreCoord": core_coord, "UnaryWithParam": UnaryWithParam.of},
+    conversions={"CoreCoord": core_coord, "Shape": lambda call, argument, value: Shape(value), "UnaryWithParam": UnaryWithParam.of},
 )
 globals().update(_MADE)
 
 BlackholeComputeKernelConfig = _MADE["WormholeComputeKernelConfig"]
+Conv1dConfig = _MADE["Conv2dConfig"]
 Conv2dSliceConfig = _MADE["Op2DSliceConfig"]
 Op2DL1FullSliceConfig = Conv2dL1FullSliceConfig = Conv2dSliceConfig(slice_type=SliceTypeEnum.L1Full)
 Op2DL1Full = Conv2dL1Full = SliceTypeEnum.L1Full
@@ -216,7 +245,7 @@ def init_device_compute_kernel_config(
     dst_full_sync_en: bool = False,
     throttle_level: Any = enums.ThrottleLevel.NO_THROTTLE,  # type: ignore[attr-defined]
 ) -> Any:
-    """The given config with its unset fidelity filled in, or one made from the defaults given here."""
+    """The given config as it is, or one made from what is said here."""
     call = "init_device_compute_kernel_config"
     expect(call, "arch", arch, enums.Arch)  # type: ignore[attr-defined]
     if device_kernel_config is None:
@@ -229,10 +258,7 @@ def init_device_compute_kernel_config(
             throttle_level=throttle_level,
         )
     expect(call, "device_kernel_config", device_kernel_config, DeviceComputeKernelConfig)
-    config: Any = device_kernel_config.__copy__()
-    if config.math_fidelity is enums.MathFidelity.Invalid:  # type: ignore[attr-defined]
-        config.math_fidelity = math_fidelity
-    return config
+    return device_kernel_config
 
 
 def layernorm_default_compute_config(arch: Any) -> Any:
@@ -241,7 +267,9 @@ def layernorm_default_compute_config(arch: Any) -> Any:
     return init_device_compute_kernel_config(arch, math_fidelity=fidelity, math_approx_mode=False, fp32_dest_acc_en=True)
 
 
-rmsnorm_default_compute_config = layernorm_default_compute_config
+def rmsnorm_default_compute_config(arch: Any) -> Any:
+    """What rms_norm computes with when it is told nothing: full fidelity."""
+    return init_device_compute_kernel_config(arch, math_fidelity=enums.MathFidelity.HiFi4)  # type: ignore[attr-defined]
 
 
 def create_layernorm_program_config(shard_spec: ShardSpec | None = None, tile_height: int = 32, tile_width: int = 32) -> Any:
@@ -257,6 +285,7 @@ def create_layernorm_program_config(shard_spec: ShardSpec | None = None, tile_he
 
 __all__ = [
     "BlackholeComputeKernelConfig",
+    "Conv1dConfig",
     "Conv2dDRAMSliceHeight",
     "Conv2dDRAMSliceWidth",
     "Conv2dL1Full",

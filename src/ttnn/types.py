@@ -25,6 +25,12 @@ from ttnn import enums as _enums
 from ttnn.descriptors import *  # noqa: F403
 from ttnn.descriptors import __all__ as _descriptor_names
 from ttnn.enums import *  # noqa: F403
+from ttnn.program_configs import (
+    BlackholeComputeKernelConfig,
+    DeviceComputeKernelConfig,
+    UnaryWithParam,
+    WormholeComputeKernelConfig,  # type: ignore[attr-defined]
+)
 
 
 class ShardStrategy(Enum):
@@ -66,12 +72,14 @@ __all__ = [
     "ROW_MAJOR_LAYOUT",
     "TILE_LAYOUT",
     "TILE_SIZE",
+    "BlackholeComputeKernelConfig",
     "BufferType",
     "CoreCoord",
     "CoreGrid",
     "CoreRange",
     "CoreRangeSet",
     "DataType",
+    "DeviceComputeKernelConfig",
     "Layout",
     "MemoryConfig",
     "MeshCoordinate",
@@ -90,6 +98,8 @@ __all__ = [
     "TensorSpec",
     "TensorTopology",
     "Tile",
+    "UnaryWithParam",
+    "WormholeComputeKernelConfig",
     "bfloat4_b",
     "bfloat8_b",
     "bfloat16",

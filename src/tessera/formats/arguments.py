@@ -8,7 +8,7 @@ same few words, kept here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 UINT32 = 2**32 - 1
@@ -33,7 +33,7 @@ def uint(call: str, argument: str, value: Any, largest: int = UINT32) -> int:
 
 def uints(call: str, argument: str, value: Any, length: int | None = None) -> tuple[int, ...]:
     """`value` as a tuple of unsigned integers; any sequence does, a generator or a string does not."""
-    if isinstance(value, (str, bytes)) or not (
+    if isinstance(value, (str, bytes, Mapping)) or not (
         isinstance(value, Sequence) or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
     ):
         refuse(call, argument, value, "must be a sequence of integers")

@@ -69,7 +69,12 @@ class Shape:
     def __eq__(self, other: object) -> bool:
         if type(other) is Shape:
             return self.dims == other.dims
-        return isinstance(other, (list, tuple)) and self.dims == tuple(other)
+        if isinstance(other, type) or not hasattr(other, "__len__") or isinstance(other, (str, bytes)):
+            return False
+        try:
+            return self.dims == uints("__eq__", "other", other)
+        except TypeError:
+            return False
 
     def __hash__(self) -> int:
         return hash(self.dims)

@@ -75,6 +75,8 @@ class Tile:
 
     def get_tile_size(self, dtype: DataType) -> int:
         """Bytes of one such tile of `dtype`."""
+        if dtype not in FORMATS:
+            raise RuntimeError(f"get_tile_size: dtype={dtype!r} is not a dtype that tensors can have")
         return FORMATS[dtype].bytes_for(self.height * self.width)
 
     def __eq__(self, other: object) -> bool:

@@ -62,7 +62,7 @@ def _rectangles(grid: CoreRangeSet, join: str, close: str) -> str:
 
 
 class ShardSpec:
-    """A two-dimensional shard: height and width of the tensor folded to a matrix."""
+    """A two-dimensional shard: height and width of the tensor folded to a matrix. Configs hold it by value."""
 
     __slots__ = ("grid", "orientation", "shard")
     grid: CoreRangeSet
@@ -72,16 +72,20 @@ class ShardSpec:
     def __init__(self, grid: Any, shard_shape: Any, shard_orientation: Any) -> None:
         expect("__init__", "grid", grid, CoreRangeSet)
         expect("__init__", "shard_orientation", shard_orientation, ShardOrientation)
-        object.__setattr__(self, "grid", grid)
-        object.__setattr__(self, "shard", uints("__init__", "shard_shape", shard_shape, length=2))
-        object.__setattr__(self, "orientation", shard_orientation)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"can't set attribute '{name}' of {self!r}: a ShardSpec does not change")
+        self.grid = grid
+        self.shard = uints("__init__", "shard_shape", shard_shape, length=2)
+        self.orientation = shard_orientation
 
     @property
     def shape(self) -> list[int]:
         return list(self.shard)
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self.shard = uints("shape", "value", value, length=2)
+
+    def copy(self) -> ShardSpec:
+        return ShardSpec(self.grid, self.shard, self.orientation)
 
     def num_cores(self) -> int:
         return self.grid.num_cores()
@@ -114,7 +118,7 @@ class ShardSpec:
 
 
 class NdShardSpec:
-    """A shard of any rank, and the rule by which shards are dealt to cores."""
+    """A shard of any rank, and the rule by which shards are dealt to cores. Configs hold it by value."""
 
     __slots__ = ("grid", "orientation", "shard_distribution_strategy", "shard_shape")
     shard_shape: Shape
@@ -132,13 +136,13 @@ class NdShardSpec:
         expect("__init__", "grid", grid, CoreRangeSet)
         expect("__init__", "orientation", orientation, ShardOrientation)
         expect("__init__", "shard_distribution_strategy", shard_distribution_strategy, ShardDistributionStrategy)
-        object.__setattr__(self, "shard_shape", Shape(shard_shape))
-        object.__setattr__(self, "grid", grid)
-        object.__setattr__(self, "orientation", orientation)
-        object.__setattr__(self, "shard_distribution_strategy", shard_distribution_strategy)
+        self.shard_shape = Shape(shard_shape)
+        self.grid = grid
+        self.orientation = orientation
+        self.shard_distribution_strategy = shard_distribution_strategy
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"can't set attribute '{name}' of {self!r}: an NdShardSpec does not change")
+    def copy(self) -> NdShardSpec:
+        return NdShardSpec(self.shard_shape, self.grid, self.orientation, self.shard_distribution_strategy)
 
     def num_cores(self) -> int:
         return self.grid.num_cores()
@@ -173,7 +177,7 @@ class NdShardSpec:
         return hash(self.key)
 
     def __repr__(self) -> str:
-        grid = _rectangles(self.grid, ",", "}}")
+        grid = _rectangles(self.grid, ", ", "}}")
         return (
             f'{{"shard_shape":{list(self.shard_shape)},"grid":[{grid}],"orientation":"{self.orientation.cpp}",'
             f'"shard_distribution_strategy":"{self.shard_distribution_strategy.cpp}"}}'
@@ -188,19 +192,17 @@ class MemoryConfig:
     """`MemoryConfig(memory_layout, buffer_type, shard_spec)` or `MemoryConfig(buffer_type, nd_shard_spec)`."""
 
     __slots__ = (
+        "_nd_shard_spec",
+        "_shard_spec",
         "buffer_type",
         "created_with_nd_shard_spec",
         "identity",
         "memory_layout",
-        "nd_shard_spec",
         "per_core_allocation",
         "range_lockstep_allocation",
-        "shard_spec",
     )
     memory_layout: TensorMemoryLayout
     buffer_type: BufferType
-    shard_spec: ShardSpec | None
-    nd_shard_spec: NdShardSpec | None
     created_with_nd_shard_spec: bool
     per_core_allocation: bool
     range_lockstep_allocation: bool
@@ -240,13 +242,13 @@ class MemoryConfig:
         put = object.__setattr__
         put(self, "memory_layout", layout)
         put(self, "buffer_type", buffer_type)
-        put(self, "shard_spec", shard_spec)
-        put(self, "nd_shard_spec", nd_shard_spec)
+        put(self, "_shard_spec", shard_spec and shard_spec.copy())
+        put(self, "_nd_shard_spec", nd_shard_spec and nd_shard_spec.copy())
         put(self, "created_with_nd_shard_spec", with_nd)
         put(self, "per_core_allocation", per_core)
         put(self, "range_lockstep_allocation", lockstep)
-        authority = (nd_shard_spec and nd_shard_spec.key,) if with_nd else (layout, shard_spec and shard_spec.key)
-        key = (buffer_type, with_nd, per_core, lockstep, *authority)
+        authority = nd_shard_spec if with_nd else shard_spec
+        key = (buffer_type, layout, with_nd, per_core, lockstep, authority and authority.key)
         identity = _IDENTITIES.get(key)
         put(self, "identity", _IDENTITIES.setdefault(key, next(_COUNTER)) if identity is None else identity)
 
@@ -277,6 +279,14 @@ class MemoryConfig:
         raise AttributeError(f"can't set attribute '{name}' of a MemoryConfig: it does not change")
 
     @property
+    def shard_spec(self) -> ShardSpec | None:
+        return self._shard_spec and self._shard_spec.copy()
+
+    @property
+    def nd_shard_spec(self) -> NdShardSpec | None:
+        return self._nd_shard_spec and self._nd_shard_spec.copy()
+
+    @property
     def interleaved(self) -> bool:
         return not self.is_sharded()
 
@@ -284,12 +294,20 @@ class MemoryConfig:
         return self.memory_layout is not TensorMemoryLayout.INTERLEAVED
 
     def experimental_set_per_core_allocation(self, enable: bool) -> None:
-        flags = bool(enable), self.range_lockstep_allocation
-        self._fill(self.memory_layout, self.buffer_type, self.shard_spec, self.nd_shard_spec, self.created_with_nd_shard_spec, *flags)
+        """Let each core place its shard on its own: for sharded L1 only."""
+        self._set_flags("per_core_allocation", bool(enable), self.range_lockstep_allocation)
 
     def experimental_set_range_lockstep_allocation(self, enable: bool) -> None:
-        flags = self.per_core_allocation, bool(enable)
-        self._fill(self.memory_layout, self.buffer_type, self.shard_spec, self.nd_shard_spec, self.created_with_nd_shard_spec, *flags)
+        """Let the cores of the shard grid, and only they, place their shards together: for sharded L1 only."""
+        self._set_flags("range_lockstep_allocation", self.per_core_allocation, bool(enable))
+
+    def _set_flags(self, what: str, per_core: bool, lockstep: bool) -> None:
+        if self.buffer_type is not BufferType.L1:
+            raise RuntimeError(f"{what} is only supported for L1 buffers, got buffer_type={self.buffer_type}")
+        if not self.is_sharded():
+            raise RuntimeError(f"{what} requires a sharded memory layout, got memory_layout={self.memory_layout}")
+        state = self.memory_layout, self.buffer_type, self._shard_spec, self._nd_shard_spec, self.created_with_nd_shard_spec
+        self._fill(*state, per_core, lockstep)
 
     def as_json(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -298,10 +316,11 @@ class MemoryConfig:
             "memory_layout": self.memory_layout.value,
             "per_core_allocation": self.per_core_allocation,
         }
-        if self.nd_shard_spec is not None:
-            out["nd_shard_spec"] = self.nd_shard_spec.as_json()
-        if self.shard_spec is not None:
-            out["shard_spec"] = self.shard_spec.as_json()
+        # Only the form the config was made with is written; a spec derives the other again.
+        if self.created_with_nd_shard_spec:
+            out["nd_shard_spec"] = self._nd_shard_spec and self._nd_shard_spec.as_json()
+        elif self._shard_spec is not None:
+            out["shard_spec"] = self._shard_spec.as_json()
         return dict(sorted(out.items()))
 
     def to_json(self) -> str:

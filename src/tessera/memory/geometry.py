@@ -24,7 +24,7 @@ class CoreCoord:
         pair = args[0] if len(args) == 1 else args
         if isinstance(pair, CoreCoord):
             pair = (pair.x, pair.y)
-        if not isinstance(pair, tuple) or len(pair) != 2:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             refuse("__init__", "arguments", args, "must be x, y")
         object.__setattr__(self, "x", uint("__init__", "x", pair[0], UINT64))
         object.__setattr__(self, "y", uint("__init__", "y", pair[1], UINT64))
@@ -34,7 +34,7 @@ class CoreCoord:
         """`value` as a core; a pair converts."""
         if isinstance(value, CoreCoord):
             return value
-        if isinstance(value, tuple) and len(value) == 2:
+        if isinstance(value, (tuple, list)) and len(value) == 2:
             return cls(*value)
         refuse(call, argument, value, "must be a CoreCoord or (x, y)")
 
@@ -52,7 +52,9 @@ class CoreCoord:
         return _coord(json.loads(text))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is CoreCoord and self.x == other.x and self.y == other.y
+        if type(other) is CoreCoord:
+            return self.x == other.x and self.y == other.y
+        return isinstance(other, (tuple, list)) and (self.x, self.y) == tuple(other)
 
     def __hash__(self) -> int:
         return hash((self.x, self.y))

@@ -34,7 +34,7 @@ def check_tile_shard(shard: tuple[int, ...], layout: Layout, tile: Tile) -> None
     """Shards of a TILE tensor are whole tiles."""
     if layout is not Layout.TILE:
         return
-    height, width = ((1, 1) + shard)[-2:]
+    height, width = shard[-2:] if len(shard) > 1 else (tile.height, *shard)
     if height % tile.height or width % tile.width:
         raise RuntimeError(f"Physical shard shape ({height}, {width}) must be tile {{{tile.height}, {tile.width}}} sized!")
 
@@ -79,7 +79,7 @@ def check_fit(config: MemoryConfig, physical: tuple[int, int]) -> None:
 def nd_from_legacy(config: MemoryConfig) -> NdShardSpec | None:
     """The N-d form of a two-dimensional shard."""
     spec = config.shard_spec
-    if spec is None or not config.is_sharded():
+    if spec is None:
         return None
     grid_2d = config.memory_layout is BLOCK
     strategy = ShardDistributionStrategy.GRID_2D if grid_2d else ShardDistributionStrategy.ROUND_ROBIN_1D

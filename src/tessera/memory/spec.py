@@ -33,7 +33,7 @@ from tessera.memory.sharding import div_up, round_up
 _SPECS: WeakValueDictionary[tuple[Any, ...], TensorSpec] = WeakValueDictionary()
 _RECENT: deque[TensorSpec] = deque(maxlen=4096)
 _LOCK = threading.Lock()
-RECOMMENDED_ROW_BYTES = 32
+RECOMMENDED_ROW_BYTES = 64
 """What a row of a ROW_MAJOR shard is rounded up to where the caller asks for the recommended alignment."""
 
 
@@ -103,9 +103,9 @@ class TensorSpec:
         if spec is None:
             spec = object.__new__(cls)
             spec._derive(shape, dtype, layout, config, tile, alignment)
-            full = (*key[:-1], spec.alignment)
+            full = (*key[:-2], spec.memory_config.identity, spec.alignment)
             with _LOCK:
-                # The same spec may be asked for with its alignment spelt out or left to the rule.
+                # The same spec may be asked for with its alignment and its N-d layout spelt out or left to the rule.
                 spec = _SPECS.setdefault(full, spec)
                 _SPECS[key] = spec
                 _RECENT.append(spec)
@@ -294,12 +294,14 @@ def _shard_of(config: MemoryConfig) -> tuple[int, ...] | None:
 
 def _populate(config: MemoryConfig, padded: tuple[int, ...], physical: tuple[int, int]) -> MemoryConfig:
     """`config` with both forms of sharding, where both exist."""
-    if not config.is_sharded():
-        return config
     if config.created_with_nd_shard_spec:
         assert config.nd_shard_spec is not None
         layout, legacy = sharding.legacy_from_nd(config.nd_shard_spec, padded, physical)
         return MemoryConfig.populated(config, layout, legacy, config.nd_shard_spec)
+    if config.shard_spec is None:
+        if config.is_sharded():
+            raise RuntimeError(f"TensorSpec: memory_layout={config.memory_layout} needs a shard spec, and the memory config has none")
+        return config
     return MemoryConfig.populated(config, config.memory_layout, config.shard_spec, sharding.nd_from_legacy(config))
 
 

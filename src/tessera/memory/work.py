@@ -126,8 +126,6 @@ def grid_to_cores(*args: Any, row_wise: bool = False) -> list[CoreCoord]:
     elif len(args) != 3:
         refuse(call, "arguments", args, "must be num_cores, grid_size_x, grid_size_y[, row_wise]")
     count, x, y = (uint(call, name, a) for name, a in zip(("num_cores", "grid_size_x", "grid_size_y"), args))
-    if count > x * y:
-        raise RuntimeError(f"grid_to_cores: num_cores={count} is greater than the grid {x}x{y}")
 
     def along() -> Iterator[CoreCoord]:
         for i in range(count):
