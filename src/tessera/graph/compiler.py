@@ -10,7 +10,7 @@ from typing import Any
 from tessera.graph.executor import Executor
 from tessera.graph.formats import DataFormat, MathFidelity
 from tessera.graph.ir import Graph
-from tessera.graph.passes import Autograd, AssignFormats, Decompose, EraseInverses, FoldConstants, FoldNorms, FusePatterns, Pass
+from tessera.graph.passes import AssignFormats, Autograd, Decompose, EraseInverses, FoldConstants, FoldNorms, FusePatterns, Pass
 from tessera.graph.passes.lower import lower
 from tessera.graph.passes.netlist import write_netlist
 from tessera.graph.passes.place import Chip, Placement, place
@@ -124,7 +124,15 @@ def compile_graph(graph: Graph, options: Options | None = None, watch: Watch | N
     if watch is not None:
         watch(CompileDepth.BUDA_GRAPH_PRE_PLACER, "lower", done.lowered)
     if options.depth.value >= CompileDepth.BALANCER_PASS.value:
-        done.placement = place(done.lowered, options.chip, epoch_breaks=options.epoch_breaks, op_sizes=dict(options.op_sizes), inputs_on_host=options.inputs_on_host, outputs_on_host=options.outputs_on_host, microbatch=options.microbatch)
+        done.placement = place(
+            done.lowered,
+            options.chip,
+            epoch_breaks=options.epoch_breaks,
+            op_sizes=dict(options.op_sizes),
+            inputs_on_host=options.inputs_on_host,
+            outputs_on_host=options.outputs_on_host,
+            microbatch=options.microbatch,
+        )
         done.reached = CompileDepth.PRE_NETLIST_PASS
     if options.depth.value >= CompileDepth.GENERATE_NETLIST.value and done.placement is not None:
         done.netlist = write_netlist(done.lowered, done.placement, options.microbatch)

@@ -23,7 +23,20 @@ from tessera.graph.ops import OPS
 # Operations that hold a value and change none: their result has the dtype of their input, whatever it is.
 _MOVES = {"tm", "join", "split", "nop", "gather", "mask", "pad", "getitem"}
 # bfloat16 and float16 kernels that torch does not have on a CPU; these compute in fp32 and round afterwards.
-_WIDE_ONLY = {"erfc", "heaviside", "vector_norm", "linspace", "col2im", "im2col", "einsum_wide", "cumprod", "quantize", "dequantize", "requantize", "buda_requantize"}
+_WIDE_ONLY = {
+    "erfc",
+    "heaviside",
+    "vector_norm",
+    "linspace",
+    "col2im",
+    "im2col",
+    "einsum_wide",
+    "cumprod",
+    "quantize",
+    "dequantize",
+    "requantize",
+    "buda_requantize",
+}
 
 
 def held(node: Node, exact: bool = False) -> torch.dtype:
@@ -36,7 +49,9 @@ def held(node: Node, exact: bool = False) -> torch.dtype:
 
 
 def _is_block(node: Node) -> bool:
-    return node.dtype.is_floating_point and is_float(node.format) and (FORMATS[node.format].kind == "block" or node.format is DataFormat.Lf8)
+    return (
+        node.dtype.is_floating_point and is_float(node.format) and (FORMATS[node.format].kind == "block" or node.format is DataFormat.Lf8)
+    )
 
 
 def _within(value: Any, dtype: torch.dtype) -> Any:
@@ -141,7 +156,11 @@ class Builder:
             names[node] = f"v{index}"
             line = f"    v{index} = {self.call(node, names)}"
             where[len(lines) + 1] = node
-            dead = [names[s] for s in dict.fromkeys(node.inputs) if last.get(s) == index and s not in kept and s.kind not in (Kind.CONSTANT, Kind.PARAMETER, Kind.OPTIMIZER)]
+            dead = [
+                names[s]
+                for s in dict.fromkeys(node.inputs)
+                if last.get(s) == index and s not in kept and s.kind not in (Kind.CONSTANT, Kind.PARAMETER, Kind.OPTIMIZER)
+            ]
             if dead:
                 line += "; del " + ", ".join(dead)
             lines.append(line)
@@ -209,12 +228,20 @@ class Builder:
             return self.finish(node, text, produced, certain=False)
         if op.family == "make" or (not floats and node.dtype.is_floating_point):
             return self.finish(node, text, torch.float32, certain=False)
-        rounded = moves and len({i.format for i in node.inputs if i.dtype.is_floating_point}) == 1 and node.format is next(i.format for i in node.inputs if i.dtype.is_floating_point) if floats and node.dtype.is_floating_point else False
+        rounded = (
+            moves
+            and len({i.format for i in node.inputs if i.dtype.is_floating_point}) == 1
+            and node.format is next(i.format for i in node.inputs if i.dtype.is_floating_point)
+            if floats and node.dtype.is_floating_point
+            else False
+        )
         return text if rounded else self.finish(node, text, produced)
 
     def finish(self, node: Node, text: str, produced: torch.dtype, certain: bool = True) -> str:
         """Round a result to the node's format, where the kernel has not done so."""
-        if not node.dtype.is_floating_point or node.kind in (Kind.OUTPUT, Kind.QUEUE) and node.inputs and node.inputs[0].format is node.format:
+        if not node.dtype.is_floating_point or (
+            node.kind in (Kind.OUTPUT, Kind.QUEUE) and node.inputs and node.inputs[0].format is node.format
+        ):
             return text
         if self.exact:
             return text if certain else f"{text}.to({self.bind(held(node, True))})"

@@ -106,7 +106,9 @@ def divide(self: Tensor, other: Any, rounding_mode: str | None = None) -> Tensor
     return torch.div(self, other, rounding_mode=rounding_mode)
 
 
-row("divide", divide, "binary", "div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "true_divide.Scalar")
+row(
+    "divide", divide, "binary", "div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "true_divide.Scalar"
+)
 
 
 def rsub(self: Tensor, other: Any, alpha: float = 1) -> Tensor:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tessera.graph.ops.table import row
 
-
 ACTIVATION: dict[str, Any] = {
     "relu": torch.relu,
     "relu6": F.relu6,

@@ -191,9 +191,27 @@ def _avg_pool(rank: int) -> Any:
 for _rank in (1, 2, 3):
     row(f"max_pool{_rank}d", _max_pool(_rank), "pool", f"max_pool{_rank}d")
     row(f"avg_pool{_rank}d", _avg_pool(_rank), "pool", f"avg_pool{_rank}d")
-row("max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices.default, "pool", "max_pool2d_with_indices", many=True, buda="max_pool2d")
-row("max_pool3d_with_indices", torch.ops.aten.max_pool3d_with_indices.default, "pool", "max_pool3d_with_indices", many=True, buda="max_pool3d")
-for _rank, _avg, _max in ((1, F.adaptive_avg_pool1d, F.adaptive_max_pool1d), (2, F.adaptive_avg_pool2d, F.adaptive_max_pool2d), (3, F.adaptive_avg_pool3d, F.adaptive_max_pool3d)):
+row(
+    "max_pool2d_with_indices",
+    torch.ops.aten.max_pool2d_with_indices.default,
+    "pool",
+    "max_pool2d_with_indices",
+    many=True,
+    buda="max_pool2d",
+)
+row(
+    "max_pool3d_with_indices",
+    torch.ops.aten.max_pool3d_with_indices.default,
+    "pool",
+    "max_pool3d_with_indices",
+    many=True,
+    buda="max_pool3d",
+)
+for _rank, _avg, _max in (
+    (1, F.adaptive_avg_pool1d, F.adaptive_max_pool1d),
+    (2, F.adaptive_avg_pool2d, F.adaptive_max_pool2d),
+    (3, F.adaptive_avg_pool3d, F.adaptive_max_pool3d),
+):
     row(f"adaptive_avg_pool{_rank}d", _avg, "pool", f"adaptive_avg_pool{_rank}d", f"_adaptive_avg_pool{_rank}d", buda="avg_pool")
 row("adaptive_max_pool2d", torch.ops.aten.adaptive_max_pool2d.default, "pool", "adaptive_max_pool2d", many=True, buda="max_pool2d")
 
@@ -212,16 +230,33 @@ def _scale_args(mode: str) -> Any:
     return adapt
 
 
-row("resize", F.interpolate, "resize", "upsample_nearest2d.vec", "upsample_nearest2d", "upsample_nearest1d.vec", "upsample_nearest3d.vec", adapt=_scale_args("nearest"))
+row(
+    "resize",
+    F.interpolate,
+    "resize",
+    "upsample_nearest2d.vec",
+    "upsample_nearest2d",
+    "upsample_nearest1d.vec",
+    "upsample_nearest3d.vec",
+    adapt=_scale_args("nearest"),
+)
 register_aten("resize", ("upsample_bilinear2d.vec", "upsample_bilinear2d"), _scale_args("bilinear"))
 register_aten("resize", ("upsample_bicubic2d.vec", "upsample_bicubic2d"), _scale_args("bicubic"))
 register_aten("resize", ("upsample_trilinear3d.vec",), _scale_args("trilinear"))
 
 
-def resize_method(self: Tensor, sizes: Sequence[int], method: str = "nearest_neighbor", align_corners: bool = False, channel_last: bool = False) -> Tensor:
+def resize_method(
+    self: Tensor, sizes: Sequence[int], method: str = "nearest_neighbor", align_corners: bool = False, channel_last: bool = False
+) -> Tensor:
     """PyBuda's `Resize2d` and `Resize3d`."""
     rank = len(sizes)
-    modes = {"nearest_neighbor": "nearest", "nearest": "nearest", "linear": ("linear", "bilinear", "trilinear")[rank - 1], "bilinear": "bilinear", "cubic": "bicubic"}
+    modes = {
+        "nearest_neighbor": "nearest",
+        "nearest": "nearest",
+        "linear": ("linear", "bilinear", "trilinear")[rank - 1],
+        "bilinear": "bilinear",
+        "cubic": "bicubic",
+    }
     if channel_last:
         self = self.movedim(-1, -1 - rank)
     mode = modes[method]
@@ -235,7 +270,9 @@ row("resize3d", resize_method, "resize")
 # normalisation -------------------------------------------------------------------------------------------------------------
 
 
-def layernorm(self: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, normalized_shape: Sequence[int] = (), eps: float = 1e-5) -> Tensor:
+def layernorm(
+    self: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, normalized_shape: Sequence[int] = (), eps: float = 1e-5
+) -> Tensor:
     return F.layer_norm(self, tuple(normalized_shape) or self.shape[-1:], weight, bias, eps)
 
 
@@ -266,7 +303,9 @@ def groupnorm(self: Tensor, weight: Tensor | None = None, bias: Tensor | None = 
 
 
 row("layernorm", layernorm, "norm", "layer_norm", adapt=_layernorm_args)
-row("rms_norm", rms_norm, "norm", "rms_norm", adapt=lambda i, a: (i, {"normalized_shape": list(a["normalized_shape"]), "eps": a.get("eps")}))
+row(
+    "rms_norm", rms_norm, "norm", "rms_norm", adapt=lambda i, a: (i, {"normalized_shape": list(a["normalized_shape"]), "eps": a.get("eps")})
+)
 row("batchnorm", batchnorm, "norm", "batch_norm", "_native_batch_norm_legit_no_training", adapt=_batchnorm_args)
 row(
     "batchnorm_train",
@@ -302,7 +341,15 @@ row("softmax", softmax, "softmax", "softmax.int", "_softmax", adapt=_dim)
 row("log_softmax", log_softmax, "softmax", "log_softmax.int", "_log_softmax", adapt=_dim)
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """softmax(query key^T scale + mask) value, computed as one."""
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
 
@@ -324,7 +371,14 @@ def _reduction(inputs: list[Any], attrs: dict[str, Any]) -> tuple[list[Any], dic
     return inputs, kept
 
 
-def cross_entropy(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
     return F.cross_entropy(self, target, weight, None, ignore_index, None, reduction, label_smoothing)
 
 

@@ -74,7 +74,12 @@ class FusePatterns:
             scores, mask = scores.inputs
         if scores.op in ("divide", "multiply") and self._alone(scores, users, outside):
             factor = scores.attrs.get("other")
-            if factor is None and len(scores.inputs) == 2 and scores.inputs[1].kind is Kind.CONSTANT and math.prod(scores.inputs[1].shape) == 1:
+            if (
+                factor is None
+                and len(scores.inputs) == 2
+                and scores.inputs[1].kind is Kind.CONSTANT
+                and math.prod(scores.inputs[1].shape) == 1
+            ):
                 factor = float(scores.inputs[1].value)
             if not isinstance(factor, (int, float)) or set(scores.attrs) - {"other"}:
                 return False

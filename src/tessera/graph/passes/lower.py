@@ -72,7 +72,13 @@ def _conv2d(w: Writer, n: Node) -> Node | None:
     """A picker lays out the windows (a sparse matmul on the chip), and one matmul with the weights does the arithmetic."""
     a = n.attrs
     groups, padding = a.get("groups", 1), a.get("padding", 0)
-    if groups != 1 or isinstance(padding, str) or (not isinstance(padding, int) and len(padding) != 2) or a.get("channel_last") or a.get("activation"):
+    if (
+        groups != 1
+        or isinstance(padding, str)
+        or (not isinstance(padding, int) and len(padding) != 2)
+        or a.get("channel_last")
+        or a.get("activation")
+    ):
         return None
     x, weight = n.inputs[:2]
     if len(x.shape) != 4:
@@ -197,7 +203,15 @@ def _fuse(graph: Graph) -> None:
             continue
         members = [node]
         for port, source in enumerate(node.inputs):
-            if source in group and users[source] == [node] and source not in outside and not node.tms.get(port) and source.shape == node.shape and source.epoch is node.epoch and node.inputs.count(source) == 1:
+            if (
+                source in group
+                and users[source] == [node]
+                and source not in outside
+                and not node.tms.get(port)
+                and source.shape == node.shape
+                and source.epoch is node.epoch
+                and node.inputs.count(source) == 1
+            ):
                 if len(group[source]) + len(members) <= _MAX_FUSED:
                     members = [*group.pop(source), *members]
         group[node] = members
@@ -209,7 +223,13 @@ def _fuse(graph: Graph) -> None:
 
 
 def _can_fuse(node: Node) -> bool:
-    return node.kind is Kind.OP and OPS[node.op].family in _FUSABLE and not node.parts and node.dtype.is_floating_point and not OPS[node.op].random
+    return (
+        node.kind is Kind.OP
+        and OPS[node.op].family in _FUSABLE
+        and not node.parts
+        and node.dtype.is_floating_point
+        and not OPS[node.op].random
+    )
 
 
 def _merge(graph: Graph, end: Node, members: list[Node], number: int) -> None:

@@ -138,7 +138,11 @@ def _attributes(node: Node, placed: Placed, fused: dict[str, int]) -> dict[str, 
         rank = len(node.inputs[0].shape)
         axis = {-1: "c", -2: "r", -3: "z"}.get(last - rank if isinstance(last, int) and last >= 0 else last, "w")
         return {"dim": axis, "type": node.op.removeprefix("reduce_")}
-    return {k: v for k, v in node.attrs.items() if isinstance(v, (bool, int, float)) or (isinstance(v, list) and all(isinstance(i, int) for i in v))}
+    return {
+        k: v
+        for k, v in node.attrs.items()
+        if isinstance(v, (bool, int, float)) or (isinstance(v, list) and all(isinstance(i, int) for i in v))
+    }
 
 
 def _epoch_name(placement: Placement, epoch: int) -> str:
@@ -211,13 +215,19 @@ def _program(graph: Graph, placement: Placement, phase: Epoch, epochs: list[int]
         for queue in reads[epoch]:
             if queue.kind == "queue":
                 i = number[queue.name]
-                settings.append(f"{_key(queue.name)}: {{prologue: false, epilogue: false, zero: False, rd_ptr_local: $lptr_q{i}, rd_ptr_global: $gptr_q{i}}}")
+                settings.append(
+                    f"{_key(queue.name)}: {{prologue: false, epilogue: false, zero: False, rd_ptr_local: $lptr_q{i}, rd_ptr_global: $gptr_q{i}}}"
+                )
             else:
-                settings.append(f"{_key(queue.name)}: {{prologue: true, epilogue: false, zero: False, rd_ptr_global: $c_zero, wr_ptr_global: $c_zero}}")
+                settings.append(
+                    f"{_key(queue.name)}: {{prologue: true, epilogue: false, zero: False, rd_ptr_global: $c_zero, wr_ptr_global: $c_zero}}"
+                )
         if phase is Epoch.BACKWARD:
             for queue in placement.queues.values():
                 if queue.group == "accumulator" and placement.ops[queue.source].epoch == epoch:
-                    settings.append(f"{_key(queue.name)}: {{prologue: true, epilogue: true, zero: $p_zero_grad, rd_ptr_global: $c_zero, wr_ptr_global: $c_zero}}")
+                    settings.append(
+                        f"{_key(queue.name)}: {{prologue: true, epilogue: true, zero: $p_zero_grad, rd_ptr_global: $c_zero, wr_ptr_global: $c_zero}}"
+                    )
         lines.append(f"    -   execute: {{graph_name: {_epoch_name(placement, epoch)}, queue_settings: {{{', '.join(settings)}}}}}")
         for queue in reads[epoch]:
             if queue.kind == "queue":
@@ -227,5 +237,3 @@ def _program(graph: Graph, placement: Placement, phase: Epoch, epochs: list[int]
                 lines.append(f"    -   varinst: [$lptr_q{i}, incwrap, $c_microbatch_size, {wrap}]")
     lines.append("    - endloop")
     return lines
-
-

@@ -92,7 +92,14 @@ class Placement:
 
     def table(self) -> list[dict[str, Any]]:
         return [
-            {"op": p.node.name, "type": p.node.op, "epoch": p.epoch, "grid_loc": list(p.at), "grid_size": list(p.block.grid), "l1_bytes": p.l1}
+            {
+                "op": p.node.name,
+                "type": p.node.op,
+                "epoch": p.epoch,
+                "grid_loc": list(p.at),
+                "grid_size": list(p.block.grid),
+                "l1_bytes": p.l1,
+            }
             for p in self.ops.values()
         ]
 
@@ -161,7 +168,9 @@ def choose(node: Node, chip: Chip, wanted: int, size: tuple[int, int] | None) ->
     _, r, c = tiles(node.shape)
     if size is not None:
         if size[0] > chip.rows or size[1] > chip.columns or r % size[0] or c % size[1]:
-            raise GraphError(f"override_op_size({node.name!r}, {size}): {r} x {c} tiles must divide over it, and the grid has {chip.rows} x {chip.columns} cores")
+            raise GraphError(
+                f"override_op_size({node.name!r}, {size}): {r} x {c} tiles must divide over it, and the grid has {chip.rows} x {chip.columns} cores"
+            )
         grid = size
     else:
         options = [(a, b) for a in range(1, min(r, chip.rows) + 1) if r % a == 0 for b in range(1, min(c, chip.columns) + 1) if c % b == 0]
@@ -174,7 +183,9 @@ def choose(node: Node, chip: Chip, wanted: int, size: tuple[int, int] | None) ->
         need, k = l1_need(node, block)
         if need <= room:
             return Placed(node, block, (0, 0), 0, need, k=k)
-    raise GraphError(f"{node.name} ({node.op}, {list(node.shape)}) needs {need} bytes of L1 in its smallest block, a core has {room}; use a narrower format")
+    raise GraphError(
+        f"{node.name} ({node.op}, {list(node.shape)}) needs {need} bytes of L1 in its smallest block, a core has {room}; use a narrower format"
+    )
 
 
 def _divisors(n: int) -> list[int]:
@@ -243,7 +254,9 @@ _GROUPS = {
 }
 
 
-def _queues(graph: Graph, chip: Chip, placed: dict[str, Placed], inputs_on_host: bool, outputs_on_host: bool, microbatch: int) -> tuple[dict[str, Queue], list[int]]:
+def _queues(
+    graph: Graph, chip: Chip, placed: dict[str, Placed], inputs_on_host: bool, outputs_on_host: bool, microbatch: int
+) -> tuple[dict[str, Queue], list[int]]:
     queues: dict[str, Queue] = {}
     used = [0] * chip.channels
     turn = 0
@@ -255,7 +268,14 @@ def _queues(graph: Graph, chip: Chip, placed: dict[str, Placed], inputs_on_host:
             if queue.location == "host":
                 queue.addresses.append((0, 0))
                 continue
-            channel = next((c % chip.channels for c in range(turn, turn + chip.channels) if chip.dram_base + used[c % chip.channels] + queue.bytes <= chip.channel_bytes), None)
+            channel = next(
+                (
+                    c % chip.channels
+                    for c in range(turn, turn + chip.channels)
+                    if chip.dram_base + used[c % chip.channels] + queue.bytes <= chip.channel_bytes
+                ),
+                None,
+            )
             if channel is None:
                 raise GraphError(
                     f"queue {queue.name} needs {queue.bytes} bytes and no DRAM channel of {chip.arch} has that left"
@@ -275,7 +295,11 @@ def _queues(graph: Graph, chip: Chip, placed: dict[str, Placed], inputs_on_host:
         location = "host" if group == "input" and inputs_on_host and chip.arch != "grayskull" else "dram"
         reader = placed.get(users[node][0].name)
         block = blocked(node.shape, _spread(node.shape, reader) if static else (1, 1))
-        allocate(Queue(node.name, "HOST", group, block, node.format, 1 if static else 2 * microbatch, location, kind="ram" if static else "queue"))
+        allocate(
+            Queue(
+                node.name, "HOST", group, block, node.format, 1 if static else 2 * microbatch, location, kind="ram" if static else "queue"
+            )
+        )
     for node in graph.ops():
         own = placed[node.name]
         later = sorted({placed[u.name].epoch for u in users[node] if u.name in placed and placed[u.name].epoch != own.epoch})
@@ -284,7 +308,9 @@ def _queues(graph: Graph, chip: Chip, placed: dict[str, Placed], inputs_on_host:
     for output in graph.outputs:
         own_op = placed.get(output.inputs[0].name)
         block = own_op.block if own_op is not None else blocked(output.shape)
-        allocate(Queue(output.name, output.inputs[0].name, "output", block, output.format, 2 * microbatch, "host" if outputs_on_host else "dram"))
+        allocate(
+            Queue(output.name, output.inputs[0].name, "output", block, output.format, 2 * microbatch, "host" if outputs_on_host else "dram")
+        )
     for name, gradient in graph.gradients.items():
         own_op = placed.get(gradient.name)
         if own_op is not None:
