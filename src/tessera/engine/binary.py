@@ -6,9 +6,9 @@ operand and for the result: fused activations are not a case of their own. Broad
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -109,7 +109,7 @@ def _hypot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _rows() -> dict[str, Pair]:
-    plain = {"single": True, "narrow": True}
+    plain: dict[str, Any] = {"single": True, "narrow": True}
     return {
         "add": Pair(torch.add, torch.add, **plain),
         "subtract": Pair(torch.sub, torch.sub, **plain),
@@ -117,6 +117,7 @@ def _rows() -> dict[str, Pair]:
         "multiply": Pair(torch.mul, torch.mul, **plain),
         "divide": Pair(torch.div, **plain),
         "div_floor": Pair(lambda a, b: torch.div(a, b, rounding_mode="floor"), _divided("floor")),
+        "div_floor_float": Pair(lambda a, b: torch.div(a, b, rounding_mode="floor")),
         "div_trunc": Pair(lambda a, b: torch.div(a, b, rounding_mode="trunc"), _divided("trunc")),
         "div_no_nan": Pair(_div_no_nan, single=True),
         "squared_difference": Pair(lambda a, b: torch.square(a - b), lambda a, b: torch.square(a - b)),
@@ -165,12 +166,6 @@ PAIRS: dict[str, Pair] = _rows()
 AS_STORED = frozenset({"nextafter"})
 
 
-def _narrow(a: Tensor, b: Operand, a_program: Program, b_program: Program) -> bool:
-    if a_program or b_program or a.dtype is not torch.bfloat16:
-        return False
-    return not isinstance(b, Tensor) or b.dtype is torch.bfloat16
-
-
 def _operands(a: Tensor, b: Tensor, row: Pair, programs: Program, op: str) -> tuple[Tensor, Tensor]:
     """Both operands in the dtype that the pair is computed in."""
     if not a.is_floating_point() and not b.is_floating_point() and row.integer is not None:
@@ -189,12 +184,21 @@ def combine(a: Tensor, b: Tensor, op: str, params: tuple[float, ...]) -> Tensor:
     return row.compute(a, b, *params)
 
 
+def _narrow(a: Tensor, b: Operand, op: str, reflected: bool) -> Tensor | None:
+    """The pair by torch's own bfloat16 kernel, where that computes in fp32 and rounds once; None where it does not."""
+    if a.dtype is not torch.bfloat16 or not PAIRS[op].narrow:
+        return None
+    if isinstance(b, Tensor):
+        return PAIRS[op].compute(a, b) if b.dtype is torch.bfloat16 else None
+    return SCALAR_NARROW[op](a, b, reflected) if op in SCALAR_NARROW else None
+
+
 def _run(a: Tensor, b: Operand, op: str, params: tuple[float, ...], a_program: Program, b_program: Program, program: Program, reflected: bool) -> Tensor:
     row = PAIRS[op]
-    if row.narrow and not params and not program and _narrow(a, b, a_program, b_program):
-        if isinstance(b, Tensor) or op in SCALAR_NARROW:
-            result = row.compute(b, a) if reflected and isinstance(b, Tensor) else SCALAR_NARROW[op](a, b, reflected) if not isinstance(b, Tensor) else row.compute(a, b)
-            return flushed(result)
+    if not (params or a_program or b_program or program):
+        narrow = _narrow(a, b, op, reflected)
+        if narrow is not None:
+            return flushed(narrow) if row.flush else narrow
     if not isinstance(b, Tensor):
         b = torch.tensor(b, dtype=torch.int64 if isinstance(b, int) and not a.is_floating_point() else torch.float64)
     a, b = _operands(a, b, row, a_program + b_program + program, op)
@@ -229,12 +233,4 @@ def elementwise_scalar(
     a: Tensor, *, op: str, scalar: float, reflected: bool = False, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()
 ) -> Tensor:
     """A tensor and a constant (the first operand when `reflected`)."""
-    if math.isnan(scalar):
-        scalar = math.nan
     return _run(a, scalar, op, params, a_program, b_program, program, reflected)
-
-
-@engine_function
-def elementwise_both(a: Tensor, *, op: str, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()) -> Tensor:
-    """A tensor with itself, which `launch` sees as one input."""
-    return _run(a, a, op, params, a_program, b_program, program, reflected=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -117,8 +118,9 @@ def _round(x: Tensor, decimals: int = 0) -> Tensor:
 
 def _rotate90(x: Tensor) -> Tensor:
     """Pairs (a, b) along the last dimension become (-b, a)."""
-    pairs = x.unflatten(-1, (-1, 2))
-    return torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2)
+    width = x.shape[-1] if x.dim() else 1
+    pairs = F.pad(x.reshape(*x.shape[:-1], width), (0, width % 2)).unflatten(-1, (-1, 2))
+    return torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2)[..., :width].reshape(x.shape)
 
 
 def _polygamma(x: Tensor, order: float) -> Tensor:
@@ -212,8 +214,8 @@ _MINIMUM: Form = lambda x, v: torch.clamp(x, max=v)  # noqa: E731
 
 
 def _rows() -> dict[str, Step]:
-    exact = {"single": True, "narrow": True}
-    flag = {"single": True, "flush": False}
+    exact: dict[str, Any] = {"single": True, "narrow": True}
+    flag: dict[str, Any] = {"single": True, "flush": False}
     return {
         # whole numbers and signs: exact in any float
         "identity": Step(_same, _same, **exact),
@@ -230,6 +232,7 @@ def _rows() -> dict[str, Step]:
         "relu_max": Step(lambda x, v: torch.relu(x.clamp(max=v)), lambda x, v: torch.relu(x.clamp(max=math.floor(v))), single=True),
         "relu_min": Step(lambda x, v: torch.relu(x.clamp(min=v)), lambda x, v: torch.relu(x.clamp(min=math.floor(v))), single=True),
         "clamp": Step(_clamp, _clamp, single=True),
+        "clamp_float": Step(_clamp, single=True),
         "maximum": Step(_MAXIMUM, lambda x, v: x.clamp(min=int(v)), single=True),
         "minimum": Step(_MINIMUM, lambda x, v: x.clamp(max=int(v)), single=True),
         "hardtanh": Step(lambda x, low=-1.0, high=1.0: x.clamp(low, high), single=True),
@@ -327,6 +330,8 @@ def _rows() -> dict[str, Step]:
         "divide": Step(lambda x, v: x / v, single=True),
         "remainder": Step(_remainder, lambda x, v: torch.remainder(x, int(v))),
         "fmod": Step(_fmod, lambda x, v: torch.fmod(x, int(v))),
+        "remainder_float": Step(_remainder),
+        "fmod_float": Step(_fmod),
         "bitwise_and": Step(lambda x, v: x.to(torch.int64) & int(v), lambda x, v: x & int(v)),
         "bitwise_or": Step(lambda x, v: x.to(torch.int64) | int(v), lambda x, v: x | int(v)),
         "bitwise_xor": Step(lambda x, v: x.to(torch.int64) ^ int(v), lambda x, v: x ^ int(v)),

@@ -11,3 +11,7 @@ from ttnn.operations import normalization as normalization
 from ttnn.operations import reshaping as reshaping
 from ttnn.operations import unary as unary
 from ttnn.operations import slicing as slicing
+from ttnn.operations import ternary as ternary
+from ttnn.operations import unary_typecast as unary_typecast
+from ttnn.operations import unary_glu as unary_glu
+from ttnn.operations import ternary_quantization as ternary_quantization
