@@ -7,13 +7,13 @@ torch user would expect (`ttnn.reshape` moves the elements instead).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from tessera.formats.arguments import refuse, uints
-from tessera.formats.dtype import TILE_SIZE, DataType, Layout
+from tessera.formats.dtype import FORMATS, TILE_SIZE, DataType, Layout
 from tessera.formats.packing import pack, unpack
 from tessera.formats.shape import Shape
 from tessera.memory.sharding import round_up
@@ -112,6 +112,24 @@ def unpad_from_tile(tensor: Tensor, output_tensor_shape: Any) -> Tensor:
     ):
         raise RuntimeError(f"unpad_from_tile: output_tensor_shape={list(target)} does not end in the last tiles of {list(source)}")
     return unpad(tensor, (0,) * len(source), target)
+
+
+def cut(tensor: Tensor, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int], dropped: Sequence[int]) -> Tensor:
+    """The box from `starts` up to `ends`, without the dimensions in `dropped`: what square brackets mean on the host."""
+    _require_host(tensor, "unpad")
+    spec = tensor.spec
+    if any(s != 1 for s in steps):
+        raise RuntimeError(
+            f"a tensor on the host is indexed without strides, got steps={list(steps)}; use ttnn.to_torch or move it to a device"
+        )
+    if FORMATS[spec.dtype].is_block:
+        raise RuntimeError(
+            f"Only TILE layout is supported for {spec.dtype.name} dtype! A tensor on the host is cut as ROW_MAJOR; use ttnn.to_torch"
+        )
+    box = tuple(slice(a, b) for a, b in zip(starts, ends))
+    made = spec.replace(shape=tuple(b - a for k, (a, b) in enumerate(zip(starts, ends)) if k not in dropped))
+    parts = _each(tensor, lambda i: tensor.part(i)[box].reshape(made.dims).contiguous())
+    return Tensor.of(made, Buffer(made, parts), tensor.topology)
 
 
 def to_torch_with_padded_shape(tensor: Tensor) -> torch.Tensor:

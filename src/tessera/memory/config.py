@@ -203,6 +203,8 @@ class MemoryConfig:
     )
     memory_layout: TensorMemoryLayout
     buffer_type: BufferType
+    _shard_spec: ShardSpec | None
+    _nd_shard_spec: NdShardSpec | None
     created_with_nd_shard_spec: bool
     per_core_allocation: bool
     range_lockstep_allocation: bool

@@ -13,6 +13,7 @@ from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
+from ttnn import host_methods
 from ttnn.decorators import operation
 from ttnn.operations.rules import like, require, require_device
 
@@ -130,9 +131,7 @@ def getitem(tensor: Tensor, index: Any) -> Any:
         else:
             raise TypeError(f"a tensor is indexed with whole numbers, slices and ..., got {type(i).__name__}")
     if tensor.buffer.device is None and rank:
-        raise RuntimeError(
-            "slice: Device Operations expect device tensors as inputs; a tensor on the host cannot be indexed, use ttnn.to_torch"
-        )
+        return host_methods.cut(tensor, starts, ends, steps, dropped)
     plain = all(s == 1 for s in steps)
     cut = ttnn.slice(tensor, starts, ends) if plain else ttnn.slice(tensor, starts, ends, steps)
     if not dropped:
