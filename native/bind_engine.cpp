@@ -6,6 +6,7 @@
 
 #include "bindings.hpp"
 #include "engine/elementwise.hpp"
+#include "engine/rows.hpp"
 
 namespace {
 
@@ -88,6 +89,52 @@ void where(Address condition, const Dims& c_dims, Address a, float a_value, cons
             pointer<Words>(out), out_dims, threads);
 }
 
+void softmax(Address in, Address mask, std::size_t mask_rows, std::size_t mask_repeat, float scale, Address out, std::size_t rows, std::size_t width,
+             int threads) {
+  if (mask && (mask_rows == 0 || mask_repeat == 0)) throw std::invalid_argument("mask_rows and mask_repeat must be positive");
+  MaybeRelease release(rows * width);
+  run_softmax(pointer<const Words>(in), {pointer<const Words>(mask), mask_rows, mask_repeat}, scale, pointer<Words>(out), rows, width, threads);
+}
+
+void norm(Address in, Address residual, Address weight, Address bias, float epsilon, bool centered, Address out, std::size_t rows, std::size_t width,
+          int threads) {
+  MaybeRelease release(rows * width);
+  const NormRow row{pointer<const Words>(in), pointer<const Words>(residual), pointer<const Words>(weight), pointer<const Words>(bias), epsilon, centered};
+  run_norm(row, pointer<Words>(out), rows, width, threads);
+}
+
+Reduction reduction(int kind) {
+  if (kind < 0 || kind > static_cast<int>(Reduction::min)) throw std::invalid_argument("kind: must be 0 (sum), 1 (max) or 2 (min)");
+  return static_cast<Reduction>(kind);
+}
+
+void reduce(int kind, Address in, float scale, Address out, std::size_t rows, std::size_t width, int threads) {
+  const Reduction k = reduction(kind);
+  MaybeRelease release(rows * width);
+  run_reduce(k, pointer<const Words>(in), scale, pointer<float>(out), rows, width, threads);
+}
+
+void arg(int kind, Address in, Address out, std::size_t rows, std::size_t width, int threads) {
+  const Reduction k = reduction(kind);
+  MaybeRelease release(rows * width);
+  run_arg(k, pointer<const Words>(in), pointer<std::int64_t>(out), rows, width, threads);
+}
+
+void cumsum(Address in, Address out, std::size_t rows, std::size_t width, int threads) {
+  MaybeRelease release(rows * width);
+  run_cumsum(pointer<const Words>(in), pointer<Words>(out), rows, width, threads);
+}
+
+void sort(Address in, Address values, Address places, std::size_t rows, std::size_t width, std::size_t keep, bool descending, int threads) {
+  MaybeRelease release(rows * width);
+  run_sort(pointer<const Words>(in), pointer<Words>(values), pointer<std::int64_t>(places), rows, width, keep, descending, threads);
+}
+
+void permute(Address in, Address out, std::size_t element_size, const Dims& dims, const Dims& order, int threads) {
+  MaybeRelease release(volume(dims));
+  run_permute(pointer<const void>(in), pointer<void>(out), element_size, dims, order, threads);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& module) {
@@ -99,4 +146,11 @@ void bind_engine(nb::module_& module) {
   module.def("binary_scalar", binary_scalar, "One step over an operand and a number; `reflected` puts the number first.");
   module.def("binary", binary, "One step over two operands that broadcast; address 0 means the number instead.");
   module.def("where", where, "condition != 0 ? a : b, broadcasting.");
+  module.def("softmax", softmax, "softmax(in * scale + mask) of each row; row r of the input meets row r / mask_repeat % mask_rows of the mask.");
+  module.def("norm", norm, "Layer norm (centered) or rms norm of each row of in + residual; address 0 for what is not there.");
+  module.def("reduce", reduce, "Sum, maximum or minimum of each row, in fp32.");
+  module.def("arg", arg, "Where the first maximum or minimum of each row is.");
+  module.def("cumsum", cumsum, "Running sums of each row.");
+  module.def("sort", sort, "The first `keep` elements of each row in order, and their places.");
+  module.def("permute", permute, "A contiguous copy with its dimensions in another order.");
 }

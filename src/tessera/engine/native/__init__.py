@@ -17,6 +17,12 @@ FORMS: dict[tuple[str, str], str] = {
     ("unary", "elementwise_unary"): "elementwise",
     ("binary", "elementwise_binary"): "elementwise",
     ("binary", "elementwise_scalar"): "elementwise",
+    ("norm", "softmax"): "norm",
+    ("norm", "scaled_masked_softmax"): "norm",
+    ("norm", "layer_norm"): "norm",
+    ("norm", "rms_norm"): "norm",
+    ("movement", "permute"): "movement",
+    ("movement", "transpose"): "movement",
 }
 
 

@@ -1,0 +1,32 @@
+"""Dimensions in another order: a blocked copy, for elements of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tessera import _native
+
+#: Below this many elements torch's own copy costs as little.
+PAYS = 4096
+
+
+def permute(values: Tensor, *, dims: Sequence[int]) -> Any:
+    rank = values.dim()
+    if values.numel() < PAYS or not values.is_contiguous() or values.device.type != "cpu":
+        return NotImplemented
+    order = [d % rank for d in dims]
+    out = torch.empty([values.shape[d] for d in order], dtype=values.dtype)
+    _native.permute(values.data_ptr(), out.data_ptr(), values.element_size(), values.shape, order, torch.get_num_threads())
+    return out
+
+
+def transpose(values: Tensor, *, first: int, second: int) -> Any:
+    if not values.dim():
+        return NotImplemented
+    order = list(range(values.dim()))
+    order[first], order[second] = order[second], order[first]
+    return permute(values, dims=order)
