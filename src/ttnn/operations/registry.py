@@ -15,3 +15,5 @@ from ttnn.operations import ternary as ternary
 from ttnn.operations import unary_typecast as unary_typecast
 from ttnn.operations import unary_glu as unary_glu
 from ttnn.operations import ternary_quantization as ternary_quantization
+from ttnn.operations import transformer as transformer
+from ttnn.operations import embedding as embedding

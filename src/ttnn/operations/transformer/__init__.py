@@ -1,0 +1,3 @@
+"""What transformers are made of: attention in its forms, heads, rotary embeddings, caches."""
+
+from ttnn.operations.transformer import attention as attention
