@@ -54,7 +54,7 @@ $(OFFICIAL)/.installed:
 	$(OFFICIAL)/bin/pip install --quiet --no-deps ttnn==0.81.1
 	$(OFFICIAL)/bin/pip install --quiet 'numpy<2' click graphviz loguru ml_dtypes networkx pandas pyyaml seaborn
 	mkdir -p $(OFFICIAL_COMPILER)
-	install -m 755 ../shared/reference/official/compiler.py $(OFFICIAL_COMPILER)/riscv-tt-elf-g++
+	install -m 755 tests/interop/mock/compiler.py $(OFFICIAL_COMPILER)/riscv-tt-elf-g++
 	touch $@
 
 clean:
