@@ -95,7 +95,7 @@ def _save_npy(values: torch.Tensor, target: Path) -> None:
     start = io.BytesIO()
     array = values.numpy()
     np.lib.format.write_array_header_2_0(start, np.lib.format.header_data_from_array_1_0(array))
-    write_whole(target, [start.getvalue(), memoryview(array.reshape(-1)).cast("B")], start.tell() + array.nbytes)
+    write_whole(target, [start.getvalue(), array.reshape(-1).data.cast("B")], start.tell() + array.nbytes)
 
 
 def contents(source: Path) -> Iterator[tuple[str, torch.Tensor]]:

@@ -53,7 +53,7 @@ def statistics(values: torch.Tensor) -> Statistics:
 
 def checksum(image: torch.Tensor) -> str:
     """The first 16 digits of the SHA-256 of a buffer."""
-    return hashlib.sha256(image.contiguous().numpy()).hexdigest()[:16]
+    return hashlib.sha256(image.contiguous().numpy().data).hexdigest()[:16]
 
 
 def heat_map(values: torch.Tensor, rows: int = 12, columns: int = 64) -> list[list[float]]:

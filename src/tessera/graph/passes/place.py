@@ -105,7 +105,7 @@ class Placement:
 
     def memory(self) -> dict[str, Any]:
         return {
-            "dram": {channel: used for channel, used in enumerate(self.used)},
+            "dram": dict(enumerate(self.used)),
             "dram_capacity": self.chip.channel_bytes - self.chip.dram_base,
             "l1_peak": max((p.l1 for p in self.ops.values()), default=0),
             "l1_capacity": self.chip.l1 - self.chip.l1_reserved,
