@@ -193,7 +193,9 @@ def _narrow(a: Tensor, b: Operand, op: str, reflected: bool) -> Tensor | None:
     return SCALAR_NARROW[op](a, b, reflected) if op in SCALAR_NARROW else None
 
 
-def _run(a: Tensor, b: Operand, op: str, params: tuple[float, ...], a_program: Program, b_program: Program, program: Program, reflected: bool) -> Tensor:
+def _run(
+    a: Tensor, b: Operand, op: str, params: tuple[float, ...], a_program: Program, b_program: Program, program: Program, reflected: bool
+) -> Tensor:
     row = PAIRS[op]
     if not (params or a_program or b_program or program):
         narrow = _narrow(a, b, op, reflected)
@@ -222,7 +224,14 @@ SCALAR_NARROW: dict[str, Callable[[Tensor, float, bool], Tensor]] = {
 
 @engine_function
 def elementwise_binary(
-    a: Tensor, b: Tensor, *, op: str, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()
+    a: Tensor,
+    b: Tensor,
+    *,
+    op: str,
+    params: tuple[float, ...] = (),
+    a_program: Program = (),
+    b_program: Program = (),
+    program: Program = (),
 ) -> Tensor:
     """Two tensors, each after its own program, and a program on the result. Whole numbers come back as int64."""
     return _run(a, b, op, params, a_program, b_program, program, reflected=False)
@@ -230,7 +239,15 @@ def elementwise_binary(
 
 @engine_function
 def elementwise_scalar(
-    a: Tensor, *, op: str, scalar: float, reflected: bool = False, params: tuple[float, ...] = (), a_program: Program = (), b_program: Program = (), program: Program = ()
+    a: Tensor,
+    *,
+    op: str,
+    scalar: float,
+    reflected: bool = False,
+    params: tuple[float, ...] = (),
+    a_program: Program = (),
+    b_program: Program = (),
+    program: Program = (),
 ) -> Tensor:
     """A tensor and a constant (the first operand when `reflected`)."""
     return _run(a, scalar, op, params, a_program, b_program, program, reflected)

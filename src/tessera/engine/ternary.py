@@ -60,7 +60,9 @@ def _computed(op: str, a: Tensor, b: Operand, c: Operand, params: tuple[float, .
 
 
 @engine_function
-def elementwise_ternary(a: Tensor, *rest: Tensor, op: str, b: float | None = None, c: float | None = None, params: tuple[float, ...] = ()) -> Tensor:
+def elementwise_ternary(
+    a: Tensor, *rest: Tensor, op: str, b: float | None = None, c: float | None = None, params: tuple[float, ...] = ()
+) -> Tensor:
     """A row on three operands; `b` and `c` are given as numbers where they are constants."""
     tensors = iter(rest)
     second: Operand = next(tensors) if b is None else b
@@ -77,9 +79,17 @@ def where(condition: Tensor, *rest: Tensor, true_value: float | None = None, fal
     chosen = condition != 0
     if isinstance(yes, Tensor) and isinstance(no, Tensor):
         return torch.where(chosen, yes, no)
-    wide = torch.float64 if any(o.is_floating_point() if isinstance(o, Tensor) else isinstance(o, float) for o in (yes, no)) else torch.int64
+    wide = (
+        torch.float64 if any(o.is_floating_point() if isinstance(o, Tensor) else isinstance(o, float) for o in (yes, no)) else torch.int64
+    )
     like = yes if isinstance(yes, Tensor) else no
-    dtype = like.dtype if isinstance(like, Tensor) and (like.is_floating_point() or wide is torch.int64) else wide if wide is torch.int64 else torch.float32
+    dtype = (
+        like.dtype
+        if isinstance(like, Tensor) and (like.is_floating_point() or wide is torch.int64)
+        else wide
+        if wide is torch.int64
+        else torch.float32
+    )
     operands = [o if isinstance(o, Tensor) else torch.tensor(o, dtype=dtype) for o in (yes, no)]
     return torch.where(chosen, *operands)
 

@@ -93,7 +93,15 @@ def declare(row: Row) -> None:
         return run_binary(row.name, row.op, row.op_type, row.family, input_tensor_a, input_tensor_b, options_of(words))
 
     def write(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tensor:
-        return run_binary(f"{row.name}_", row.op, row.op_type, row.family, input_tensor_a, input_tensor_b, options_of({**words, "output_tensor": input_tensor_a}))
+        return run_binary(
+            f"{row.name}_",
+            row.op,
+            row.op_type,
+            row.family,
+            input_tensor_a,
+            input_tensor_b,
+            options_of({**words, "output_tensor": input_tensor_a}),
+        )
 
     call.__doc__ = f"`{row.op}` of two tensors, broadcast, or of a tensor and a number."
     write.__doc__ = f"`{row.op}`, written into the first tensor."
@@ -129,7 +137,10 @@ def _divide(name: str, a: Operand, b: Operand, rounding_mode: str | None, option
             f"For integer division, supported output dtype is FLOAT32; the output tensor has {options.output_tensor.spec.dtype if options.output_tensor else None}",
         )
         return run_binary(name, "divide", "DIV", rules.DIVISION, a, b, options)
-    require(rounding_mode in (None, "trunc", "floor"), f"Incorrect rounding mode (expected None, 'trunc', or 'floor'), got rounding_mode={rounding_mode!r}")
+    require(
+        rounding_mode in (None, "trunc", "floor"),
+        f"Incorrect rounding mode (expected None, 'trunc', or 'floor'), got rounding_mode={rounding_mode!r}",
+    )
     op = "divide" if rounding_mode is None else f"div_{rounding_mode}"
     return run_binary(name, op, "DIV", rules.DIVISION, a, b, options, programs=1 if rounding_mode is None else 2)
 
@@ -160,13 +171,22 @@ def div_no_nan(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config
     if not isinstance(input_tensor_b, Tensor):
         scale = 0.0 if input_tensor_b == 0 else 1.0 / fp32(input_tensor_b)
         if input_tensor_a.spec.dtype in (INT32, UINT32):
-            return run_binary("div_no_nan", "div_no_nan", "MUL", rules.MULTIPLICATION, input_tensor_a, input_tensor_b, options, result=FLOAT32, programs=2)
+            return run_binary(
+                "div_no_nan", "div_no_nan", "MUL", rules.MULTIPLICATION, input_tensor_a, input_tensor_b, options, result=FLOAT32, programs=2
+            )
         family = rules.MULTIPLICATION
-        return run_binary("div_no_nan", "div_no_nan" if scale else "multiply", "MUL", family, input_tensor_a, input_tensor_b if scale else 0.0, options)
+        return run_binary(
+            "div_no_nan", "div_no_nan" if scale else "multiply", "MUL", family, input_tensor_a, input_tensor_b if scale else 0.0, options
+        )
     a, b = input_tensor_a.spec.dtype, input_tensor_b.spec.dtype
     rules.check_dtypes(rules.DIVISION, "DIV", a, b)
-    require(a == b or INT32 in (a, b), f"Mixed dtype is not supported for binary operation BinaryOpType::WHERE_TST, dtype A: {name_of(b)}, dtype B: {name_of(a)}")
-    return run_binary("div_no_nan", "div_no_nan", "DIV", rules.DIVISION, input_tensor_a, input_tensor_b, options, programs=4 if a == b == INT32 else 3)
+    require(
+        a == b or INT32 in (a, b),
+        f"Mixed dtype is not supported for binary operation BinaryOpType::WHERE_TST, dtype A: {name_of(b)}, dtype B: {name_of(a)}",
+    )
+    return run_binary(
+        "div_no_nan", "div_no_nan", "DIV", rules.DIVISION, input_tensor_a, input_tensor_b, options, programs=4 if a == b == INT32 else 3
+    )
 
 
 @operation("ttnn.floor_div", golden=lambda a, b, **_: torch.div(a, b, rounding_mode="floor"), renames=RENAMES)
@@ -181,17 +201,32 @@ def floor_div(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config:
             family = Family(frozenset({INT32, UINT32}))
             number = input_tensor_b
             if rules.fits_whole(number, dtype):
-                return run_binary("floor_div", "div_floor_float", "MUL", family, input_tensor_a, number, options, result=FLOAT32, programs=3)
-            return run_binary("floor_div", "div_floor", "MUL", rules.MULTIPLICATION, input_tensor_a, number, options, result=FLOAT32, programs=2)
+                return run_binary(
+                    "floor_div", "div_floor_float", "MUL", family, input_tensor_a, number, options, result=FLOAT32, programs=3
+                )
+            return run_binary(
+                "floor_div", "div_floor", "MUL", rules.MULTIPLICATION, input_tensor_a, number, options, result=FLOAT32, programs=2
+            )
         check_whole("FLOOR", dtype)
-        return run_binary("floor_div", "div_floor", "MUL", rules.MULTIPLICATION, input_tensor_a, input_tensor_b, options, programs=2 if input_tensor_b else 4)
+        return run_binary(
+            "floor_div",
+            "div_floor",
+            "MUL",
+            rules.MULTIPLICATION,
+            input_tensor_a,
+            input_tensor_b,
+            options,
+            programs=2 if input_tensor_b else 4,
+        )
     require_device("floor_div", input_tensor_a, input_tensor_b)
     require(
         Layout.TILE in (input_tensor_a.spec.layout, input_tensor_b.spec.layout) or input_tensor_a.spec.is_sharded,
         "floor_div: Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor; both operands are ROW_MAJOR",
     )
     whole = input_tensor_a.spec.dtype == input_tensor_b.spec.dtype == INT32
-    return run_binary("floor_div", "div_floor_float" if whole else "div_floor", "DIV", rules.DIVISION, input_tensor_a, input_tensor_b, options, programs=4)
+    return run_binary(
+        "floor_div", "div_floor_float" if whole else "div_floor", "DIV", rules.DIVISION, input_tensor_a, input_tensor_b, options, programs=4
+    )
 
 
 # -- operations whose constants go through a unary step
@@ -202,9 +237,22 @@ def _stepped(
 ) -> Tensor:
     """A constant operand as a parameter of a unary step."""
     value: Number = int(number) if exact and tensor.spec.dtype in WHOLE else fp32(number)
-    program = as_program(options.input_tensor_a_activations, tensor.spec.dtype) + ((step, (value,)),) + as_program(options.activations, tensor.spec.dtype)
+    program = (
+        as_program(options.input_tensor_a_activations, tensor.spec.dtype)
+        + ((step, (value,)),)
+        + as_program(options.activations, tensor.spec.dtype)
+    )
     wanted = options.dtype or dtype
-    return run_unary(name, tensor, (op_type,), program, options.memory_config, options.output_tensor, dtype=wanted, programs=1 if wanted in (None, tensor.spec.dtype) else 2)
+    return run_unary(
+        name,
+        tensor,
+        (op_type,),
+        program,
+        options.memory_config,
+        options.output_tensor,
+        dtype=wanted,
+        programs=1 if wanted in (None, tensor.spec.dtype) else 2,
+    )
 
 
 def _declare_order(name: str) -> None:
@@ -274,7 +322,7 @@ def fmod(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tenso
 
 
 @operation("ttnn.pow", golden=lambda input_tensor, exponent, **_: torch.pow(input_tensor, exponent))
-def pow(input_tensor: Operand, exponent: Operand, **words: Any) -> Tensor:  # noqa: A001 - the official name
+def pow(input_tensor: Operand, exponent: Operand, **words: Any) -> Tensor:
     """input ** exponent; either may be a number."""
     options = options_of(words)
     if isinstance(exponent, Tensor):
@@ -287,7 +335,10 @@ def pow(input_tensor: Operand, exponent: Operand, **words: Any) -> Tensor:  # no
     integral = float(exponent).is_integer()
     if dtype in WHOLE:
         check_whole("POWER_ITERATIVE", dtype)
-        require(integral and exponent >= 0, f"pow: {name_of(dtype)} input requires an integral exponent, got {exponent}; negative powers are no whole numbers")
+        require(
+            integral and exponent >= 0,
+            f"pow: {name_of(dtype)} input requires an integral exponent, got {exponent}; negative powers are no whole numbers",
+        )
         require(input_tensor.spec.layout == Layout.TILE, f"pow_int: input must be in TILE layout, got {name_of(input_tensor.spec.layout)}")
         return _stepped("pow", "power_iterative", "POWER_ITERATIVE", input_tensor, int(exponent), options, exact=True)
     step = "power_iterative" if integral and exponent >= 0 else "power"
@@ -328,7 +379,12 @@ def bias_gelu_(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) ->
 
 def _declare_alpha(name: str, op_type: str, sign: int) -> None:
     def call(
-        input_tensor_a: Tensor, input_tensor_b: Tensor, alpha: float, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
+        input_tensor_a: Tensor,
+        input_tensor_b: Tensor,
+        alpha: float,
+        *,
+        memory_config: MemoryConfig | None = None,
+        output_tensor: Tensor | None = None,
     ) -> Tensor:
         options = Options(memory_config=memory_config, output_tensor=output_tensor)
         return run_binary(name, name, op_type, rules.ARITHMETIC, input_tensor_a, input_tensor_b, options, params=(fp32(alpha),))
@@ -353,7 +409,16 @@ def isclose(
 ) -> Tensor:
     """One where |a - b| <= atol + rtol * |b|."""
     params = (fp32(rtol), fp32(atol), float(equal_nan))
-    return run_binary("isclose", "isclose", "ISCLOSE", rules.CLOSENESS, input_tensor_a, input_tensor_b, Options(memory_config=memory_config), params=params)
+    return run_binary(
+        "isclose",
+        "isclose",
+        "ISCLOSE",
+        rules.CLOSENESS,
+        input_tensor_a,
+        input_tensor_b,
+        Options(memory_config=memory_config),
+        params=params,
+    )
 
 
 def _golden_prelu(input_tensor_a: torch.Tensor, weight: Any, **_: Any) -> torch.Tensor:
@@ -371,11 +436,16 @@ def prelu(input_tensor_a: Tensor, weight: Tensor | Number | Sequence[float], *, 
     """x where positive, weight * x elsewhere; a weight tensor holds one number for each channel (dimension 1)."""
     if not isinstance(weight, Tensor):
         if not isinstance(weight, (int, float)) and len(weight) != 1:
-            raise TypeError(f"\nttnn.prelu(): incompatible function arguments. weight={weight!r} must be one number; slopes for each channel are given as a tensor")
+            raise TypeError(
+                f"\nttnn.prelu(): incompatible function arguments. weight={weight!r} must be one number; slopes for each channel are given as a tensor"
+            )
         slope = weight if isinstance(weight, (int, float)) else weight[0]
         return run_unary("prelu", input_tensor_a, ("PRELU_SFPU",), (("prelu", (fp32(slope),)),), memory_config)
     dims = input_tensor_a.spec.dims
-    require(len(dims) > 1, f"prelu: ShapeBase[] index out of range. 1 not in [-4, {len(dims)}); a weight tensor needs an input with channels in dimension 1")
+    require(
+        len(dims) > 1,
+        f"prelu: ShapeBase[] index out of range. 1 not in [-4, {len(dims)}); a weight tensor needs an input with channels in dimension 1",
+    )
     require(
         weight.spec.volume == dims[1],
         f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.spec.volume} and channel size = {dims[1]}.",
@@ -394,8 +464,14 @@ def channel_prelu(tensor: Tensor, weight: Tensor, memory_config: MemoryConfig | 
     from tessera.runtime.launch import launch
     from ttnn.operations.unary_rules import output_spec
 
-    made: Any = launch("TernaryDeviceOperation", compute, [tensor, weight], output_spec(tensor, memory_config), programs=3 if weight.spec.volume == 1 else 4)
+    made: Any = launch(
+        "TernaryDeviceOperation",
+        compute,
+        [tensor, weight],
+        output_spec(tensor, memory_config),
+        programs=3 if weight.spec.volume == 1 else 4,
+    )
     return made  # type: ignore[no-any-return]
 
 
-__all__ = ["FLOATS", "FORMATS", "UINT16", "UINT8", "divide", "floor_div", "pow", "prelu"]
+__all__ = ["FLOATS", "FORMATS", "UINT8", "UINT16", "divide", "floor_div", "pow", "prelu"]

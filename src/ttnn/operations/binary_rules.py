@@ -61,7 +61,9 @@ def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     for i, (m, n) in enumerate(zip(first, second)):
         if m != n and m != 1 and n != 1:
             phrase = "Invalid subtile broadcast type" if i >= rank - 2 and len(a) > 1 and len(b) > 1 else "Broadcasting rule violation"
-            raise RuntimeError(f"{phrase} at dimension index {i - rank} (output rank {rank}), dim a: {m}, dim b: {n}; sizes must be equal or 1")
+            raise RuntimeError(
+                f"{phrase} at dimension index {i - rank} (output rank {rank}), dim a: {m}, dim b: {n}; sizes must be equal or 1"
+            )
         out.append(n if m == 1 else m)
     return tuple(out)
 
@@ -70,11 +72,15 @@ def check_dtypes(family: Family, op_type: str, a: DataType, b: DataType | None =
     """Both dtypes must be the family's, and equal unless the family mixes them."""
     for letter, dtype in (("A", a), ("B", b)):
         if dtype is not None and dtype not in family.dtypes:
-            raise RuntimeError(f"Input tensor {letter} dtype {name_of(dtype)} is not supported for binary operation BinaryOpType::{op_type}")
+            raise RuntimeError(
+                f"Input tensor {letter} dtype {name_of(dtype)} is not supported for binary operation BinaryOpType::{op_type}"
+            )
     if b is None or a == b or (a in family.mixes and b in family.mixes):
         return
     widened = family.widens and INT32 in (a, b) and (a in FLOATS or b in FLOATS)
-    require(widened, f"Mixed dtype is not supported for binary operation BinaryOpType::{op_type}, dtype A: {name_of(a)}, dtype B: {name_of(b)}")
+    require(
+        widened, f"Mixed dtype is not supported for binary operation BinaryOpType::{op_type}, dtype A: {name_of(a)}, dtype B: {name_of(b)}"
+    )
 
 
 def fits_whole(scalar: Number, dtype: DataType) -> bool:
@@ -121,8 +127,14 @@ def check_output(options: Options, dims: tuple[int, ...], row_major: bool) -> No
         options.dtype is None or output.spec.dtype == options.dtype,
         f"If both output dtype and output tensor are provided, their dtypes should match; dtype={options.dtype}, output_tensor has {output.spec.dtype}",
     )
-    require(not row_major, "Optional output tensor with Row Major input is not supported right now for Elementwise operations; convert the operands with ttnn.to_layout")
-    require(output.spec.dims == dims, f"Shape of Output tensor {output.spec.shape} provided does not match the broadcasted output shape {Shape(dims)}")
+    require(
+        not row_major,
+        "Optional output tensor with Row Major input is not supported right now for Elementwise operations; convert the operands with ttnn.to_layout",
+    )
+    require(
+        output.spec.dims == dims,
+        f"Shape of Output tensor {output.spec.shape} provided does not match the broadcasted output shape {Shape(dims)}",
+    )
 
 
 def run_binary(
@@ -218,6 +230,10 @@ def _with_constant(
         "program": as_program(options.activations, dtype),
     }
     output = options.output_tensor
-    spec = output.spec if output is not None else tensor.spec.replace(dtype=options.dtype or result, memory_config=placed(options.memory_config, tensor))
+    spec = (
+        output.spec
+        if output is not None
+        else tensor.spec.replace(dtype=options.dtype or result, memory_config=placed(options.memory_config, tensor))
+    )
     made: Any = launch("BinaryNgDeviceOperation", elementwise_scalar, [tensor], spec, attributes=attributes, into=output, programs=programs)
     return made  # type: ignore[no-any-return]

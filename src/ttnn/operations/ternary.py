@@ -116,15 +116,24 @@ ADDCMUL_DTYPES = frozenset({DataType.BFLOAT16, DataType.BFLOAT8_B, FLOAT32, INT3
 
 @operation("ttnn.addcmul", golden=lambda input_a, input_b, input_c, value=1.0, **_: torch.addcmul(input_a, input_b, input_c, value=value))
 def addcmul(
-    input_a: Tensor, input_b: Tensor, input_c: Tensor, *, value: Number = 1.0, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
+    input_a: Tensor,
+    input_b: Tensor,
+    input_c: Tensor,
+    *,
+    value: Number = 1.0,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
 ) -> Tensor:
     """a + value * b * c."""
     dtypes = [t.spec.dtype for t in (input_a, input_b, input_c)]
     for dtype in dtypes:
-        require(dtype in ADDCMUL_DTYPES, f"Addcmul supports only BFLOAT16, BFLOAT8_B, FLOAT32, INT32, and UINT32 dtypes. Got {name_of(dtype)}")
+        require(
+            dtype in ADDCMUL_DTYPES, f"Addcmul supports only BFLOAT16, BFLOAT8_B, FLOAT32, INT32, and UINT32 dtypes. Got {name_of(dtype)}"
+        )
     require(
         len(set(dtypes)) == 1 or not set(dtypes) & WHOLE,
-        "Addcmul TTT requires all input tensors to have the same dtype. Got " + ", ".join(f"input_{n}={name_of(d)}" for n, d in zip("abc", dtypes)),
+        "Addcmul TTT requires all input tensors to have the same dtype. Got "
+        + ", ".join(f"input_{n}={name_of(d)}" for n, d in zip("abc", dtypes)),
     )
     check_tiles("addcmul", input_a, input_b, input_c)
     attributes = {"op": "addcmul", "params": (fp32(value),)}
@@ -133,7 +142,13 @@ def addcmul(
 
 @operation("ttnn.addcdiv", golden=lambda input_a, input_b, input_c, value=1.0, **_: torch.addcdiv(input_a, input_b, input_c, value=value))
 def addcdiv(
-    input_a: Tensor, input_b: Tensor, input_c: Tensor, *, value: float = 1.0, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
+    input_a: Tensor,
+    input_b: Tensor,
+    input_c: Tensor,
+    *,
+    value: float = 1.0,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
 ) -> Tensor:
     """a + value * b / c."""
     tensors = [input_a, input_b, input_c]
@@ -142,7 +157,9 @@ def addcdiv(
     check_tiles("addcdiv", *tensors)
     blocks = any(t.spec.dtype in (DataType.BFLOAT8_B, DataType.BFLOAT4_B) for t in tensors)
     attributes = {"op": "addcdiv", "params": (fp32(value),)}
-    return run_ternary("addcdiv", engine.elementwise_ternary, tensors, attributes, memory_config, output_tensor, programs=7 if blocks else 1)
+    return run_ternary(
+        "addcdiv", engine.elementwise_ternary, tensors, attributes, memory_config, output_tensor, programs=7 if blocks else 1
+    )
 
 
 def check_float8_rows(tensors: list[Tensor]) -> None:
@@ -152,7 +169,11 @@ def check_float8_rows(tensors: list[Tensor]) -> None:
     )
 
 
-@operation("ttnn.mac", golden=lambda a, b, c, **_: a * b + c, renames={"value": "input_tensor_b", "value1": "input_tensor_b", "value2": "input_tensor_c"})
+@operation(
+    "ttnn.mac",
+    golden=lambda a, b, c, **_: a * b + c,
+    renames={"value": "input_tensor_b", "value1": "input_tensor_b", "value2": "input_tensor_c"},
+)
 def mac(
     input_tensor_a: Tensor,
     input_tensor_b: Operand,
@@ -179,12 +200,14 @@ def mac(
         rules.check_dtypes(rules.MULTIPLICATION, "MUL", first)
     elif len(tensors) == 3:
         check_tiles("mac", *tensors)
-    return run_ternary("mac", engine.elementwise_ternary, tensors, {"op": "mac", **constants}, memory_config, output_tensor, dtype=dtype, programs=programs)
+    return run_ternary(
+        "mac", engine.elementwise_ternary, tensors, {"op": "mac", **constants}, memory_config, output_tensor, dtype=dtype, programs=programs
+    )
 
 
 @operation("ttnn.lerp", golden=lambda input, end, weight, **_: torch.lerp(input, end, weight))
 def lerp(
-    input: Tensor,  # noqa: A002 - the official name
+    input: Tensor,
     end: Tensor,
     weight: Operand,
     *,
@@ -204,36 +227,62 @@ def lerp(
     )
     check_tiles("lerp", *tensors)
     programs = 3 if INT32 in dtypes else 1
-    return run_ternary("lerp", engine.elementwise_ternary, tensors, {"op": "lerp", **constants}, memory_config, output_tensor, programs=programs)
+    return run_ternary(
+        "lerp", engine.elementwise_ternary, tensors, {"op": "lerp", **constants}, memory_config, output_tensor, programs=programs
+    )
 
 
 @operation("ttnn.snake_beta", golden=lambda x, alpha, beta, **_: x + torch.sin(alpha * x) ** 2 / (beta + 1e-9))
-def snake_beta(input_tensor: Tensor, alpha: Tensor, beta: Tensor, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None) -> Tensor:
+def snake_beta(
+    input_tensor: Tensor, alpha: Tensor, beta: Tensor, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
+) -> Tensor:
     """x + sin(alpha * x)^2 / beta, the periodic activation of BigVGAN."""
     for tensor in (input_tensor, alpha, beta):
         require(tensor.spec.dtype in rules.PRECISE, f"snake_beta supports only BFLOAT16 or FLOAT32, got {name_of(tensor.spec.dtype)}")
     check_tiles("snake_beta", input_tensor, alpha, beta)
-    return run_ternary("snake_beta", engine.elementwise_ternary, [input_tensor, alpha, beta], {"op": "snake_beta"}, memory_config, output_tensor)
+    return run_ternary(
+        "snake_beta", engine.elementwise_ternary, [input_tensor, alpha, beta], {"op": "snake_beta"}, memory_config, output_tensor
+    )
 
 
 # -- clamping
 
 
-def _golden_clamp(input_tensor: torch.Tensor, min: Any = None, max: Any = None, **_: Any) -> torch.Tensor:  # noqa: A002
+def _golden_clamp(input_tensor: torch.Tensor, min: Any = None, max: Any = None, **_: Any) -> torch.Tensor:
     return torch.clamp(input_tensor, min, max)
 
 
-def _clamp(name: str, tensor: Tensor, low: Operand | None, high: Operand | None, memory_config: MemoryConfig | None, output_tensor: Tensor | None, exact: bool) -> Tensor:
+def _clamp(
+    name: str,
+    tensor: Tensor,
+    low: Operand | None,
+    high: Operand | None,
+    memory_config: MemoryConfig | None,
+    output_tensor: Tensor | None,
+    exact: bool,
+) -> Tensor:
     require(low is not None or high is not None, f"{name}: Only one of 'min' or 'max' can be None. Please provide one value")
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         bounds = [t for t in (low, high) if isinstance(t, Tensor)]
-        constants = {place: value for place, value in (("b", float("-inf") if low is None else None), ("c", float("inf") if high is None else None)) if value is not None}
+        constants = {
+            place: value
+            for place, value in (("b", float("-inf") if low is None else None), ("c", float("inf") if high is None else None))
+            if value is not None
+        }
         if tensor.spec.dtype in WHOLE:
             constants = {"b": -(2**62)} if low is None else {"c": 2**62} if high is None else {}
         for bound in bounds:
             rules.check_dtypes(rules.ARITHMETIC, "GE", tensor.spec.dtype, bound.spec.dtype)
         same = all(b.spec.dims == tensor.spec.dims for b in bounds)
-        return run_ternary(name, engine.elementwise_ternary, [tensor, *bounds], {"op": "clamp", **constants}, memory_config, output_tensor, programs=2 if same else 3)
+        return run_ternary(
+            name,
+            engine.elementwise_ternary,
+            [tensor, *bounds],
+            {"op": "clamp", **constants},
+            memory_config,
+            output_tensor,
+            programs=2 if same else 3,
+        )
     given = [v for v in (low, high) if v is not None]
     whole = exact and all(isinstance(v, int) for v in given)
     params = tuple(None if v is None else int(v) if whole else fp32(v) for v in (low, high))
@@ -245,8 +294,8 @@ def _clamp(name: str, tensor: Tensor, low: Operand | None, high: Operand | None,
 @operation("ttnn.clamp", golden=_golden_clamp)
 def clamp(
     input_tensor: Tensor,
-    min: Operand | None = None,  # noqa: A002 - the official names
-    max: Operand | None = None,  # noqa: A002
+    min: Operand | None = None,
+    max: Operand | None = None,
     *,
     memory_config: MemoryConfig | None = None,
     output_tensor: Tensor | None = None,
@@ -258,8 +307,8 @@ def clamp(
 @operation("ttnn.clip", golden=_golden_clamp)
 def clip(
     input_tensor: Tensor,
-    min: Operand | None = None,  # noqa: A002 - the official names
-    max: Operand | None = None,  # noqa: A002
+    min: Operand | None = None,
+    max: Operand | None = None,
     *,
     memory_config: MemoryConfig | None = None,
 ) -> Tensor:
@@ -277,20 +326,31 @@ def _golden_bcast(input_a: torch.Tensor, input_b: torch.Tensor, math_op: Any, di
 
 @operation("ttnn.bcast", golden=_golden_bcast)
 def bcast(
-    input_a: Tensor, input_b: Tensor, math_op: Any, dim: Any, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
+    input_a: Tensor,
+    input_b: Tensor,
+    math_op: Any,
+    dim: Any,
+    *,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
 ) -> Tensor:
     """a (+ - *) b with b one row (H), one column (W) or one number (HW)."""
     from tessera.engine.binary import elementwise_binary
 
     require_device("bcast", input_a, input_b)
     for tensor in (input_a, input_b):
-        require(tensor.spec.dtype in FLOATS or tensor.spec.dtype == DataType.FP8_E4M3, f"bcast: Unsupported data format {name_of(tensor.spec.dtype)}; it takes floats")
+        require(
+            tensor.spec.dtype in FLOATS or tensor.spec.dtype == DataType.FP8_E4M3,
+            f"bcast: Unsupported data format {name_of(tensor.spec.dtype)}; it takes floats",
+        )
     (height, width), (b_height, b_width) = input_a.spec.padded_dims[-2:], input_b.spec.padded_dims[-2:]
     tile = 32
     if dim.name == "H":
         require(width == b_width, f"bcast: Input tensor A width ({width}) must equal input tensor B width ({b_width}) for height broadcast")
     if dim.name == "W":
-        require(height == b_height, f"bcast: Input tensor A height ({height}) must equal input tensor B height ({b_height}) for width broadcast")
+        require(
+            height == b_height, f"bcast: Input tensor A height ({height}) must equal input tensor B height ({b_height}) for width broadcast"
+        )
     if "W" in dim.name:
         require(b_width <= tile, f"bcast: input B must be one tile wide to be broadcast along the width, it is {b_width}")
     if "H" in dim.name:

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-from tessera.engine.quantization import dequantize as compute_dequantize, quantize as compute_quantize, requantize as compute_requantize
+from tessera.engine.quantization import dequantize as compute_dequantize
+from tessera.engine.quantization import quantize as compute_quantize
+from tessera.engine.quantization import requantize as compute_requantize
 from tessera.formats.dtype import FORMATS, DataType
 from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
@@ -24,7 +26,9 @@ QUANTIZED = frozenset({DataType.INT32, DataType.INT8, DataType.UINT8})
 Parameter = Tensor | float | int
 
 
-def _parameters(what: str, tensor: Tensor, parameters: tuple[Parameter, ...], axis: int | None) -> tuple[list[Tensor], tuple[float | None, ...], int | None]:
+def _parameters(
+    what: str, tensor: Tensor, parameters: tuple[Parameter, ...], axis: int | None
+) -> tuple[list[Tensor], tuple[float | None, ...], int | None]:
     """The tensors among the parameters, the numbers in their places, and the axis counted from the front."""
     place = None if axis is None else normalized_dim(axis, len(tensor.spec.dims), what)
     tensors = []
@@ -33,10 +37,16 @@ def _parameters(what: str, tensor: Tensor, parameters: tuple[Parameter, ...], ax
             continue
         volume = parameter.spec.volume
         if place is None:
-            require(volume == 1, f"Per-tensor quantization only takes scalar-tensor scales and zero points; {what} got one of {parameter.spec.shape} and no axis")
+            require(
+                volume == 1,
+                f"Per-tensor quantization only takes scalar-tensor scales and zero points; {what} got one of {parameter.spec.shape} and no axis",
+            )
         else:
             length = tensor.spec.dims[place]
-            require(volume == length, f"{what}: per-channel parameters must have one element for each of the {length} along axis={axis}, got {volume}")
+            require(
+                volume == length,
+                f"{what}: per-channel parameters must have one element for each of the {length} along axis={axis}, got {volume}",
+            )
         tensors.append(parameter)
     return tensors, tuple(None if isinstance(p, Tensor) else fp32(p) for p in parameters), place
 
@@ -54,13 +64,18 @@ def _run(
 ) -> Tensor:
     tensors, numbers, place = _parameters(what, tensor, parameters, axis)
     require_device(what, tensor, *tensors)
-    require(tensor.spec.dtype != DataType.FP8_E4M3, f"Input tensor A dtype DataType::FP8_E4M3 is not supported for binary operation BinaryOpType::QUANT; {what} takes bfloat16")
+    require(
+        tensor.spec.dtype != DataType.FP8_E4M3,
+        f"Input tensor A dtype DataType::FP8_E4M3 is not supported for binary operation BinaryOpType::QUANT; {what} takes bfloat16",
+    )
     check_ready(tensor, output_tensor)
     attributes: dict[str, Any] = {"numbers": numbers, "axis": place}
     if dtype in QUANTIZED:
         attributes |= {"low": FORMATS[dtype].low, "high": FORMATS[dtype].high}
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
-    made: Any = launch("BinaryNgDeviceOperation", compute, [tensor, *tensors], spec, attributes=attributes, into=output_tensor, programs=programs)
+    made: Any = launch(
+        "BinaryNgDeviceOperation", compute, [tensor, *tensors], spec, attributes=attributes, into=output_tensor, programs=programs
+    )
     return made  # type: ignore[no-any-return]
 
 

@@ -46,7 +46,10 @@ def _split_dims(name: str, tensor: Tensor, dim: int) -> tuple[int, ...]:
     """The shape that is split, after what the chip refuses of it."""
     dims = tensor.spec.padded_dims if tensor.spec.layout.name == "TILE" else tensor.spec.dims
     require(dim in (-1, LAST), f"{name}: glu-family ops only support the last dimension, got dim={dim}")
-    require(len(dims) > LAST, f"{name}: ShapeBase[] index out of range. 3 not in [-4, {len(dims)}); the tensor must have four dimensions, it has {len(dims)}")
+    require(
+        len(dims) > LAST,
+        f"{name}: ShapeBase[] index out of range. 3 not in [-4, {len(dims)}); the tensor must have four dimensions, it has {len(dims)}",
+    )
     require(
         dims[LAST] // 2 % TILE_WIDTH == 0 and dims[LAST] >= 2 * TILE_WIDTH and dims[-1] % 2 == 0,
         f"{name}: Split tensor dimension should be in full tile; half of {dims[LAST]} is no multiple of {TILE_WIDTH}",

@@ -47,7 +47,10 @@ def _typecast(
         return _converted(tensor, spec)
     check_ready(tensor, output_tensor)
     if output_tensor is not None:
-        require(output_tensor.spec.dtype == dtype, f"{name}: If both output dtype and output tensor provided dtype should match, got {name_of(dtype)} and {name_of(output_tensor.spec.dtype)}")
+        require(
+            output_tensor.spec.dtype == dtype,
+            f"{name}: If both output dtype and output tensor provided dtype should match, got {name_of(dtype)} and {name_of(output_tensor.spec.dtype)}",
+        )
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
     made: Any = launch("TypecastDeviceOperation", compute_typecast, [tensor], spec, attributes={"target": dtype.name}, into=output_tensor)
     return made  # type: ignore[no-any-return]
@@ -65,7 +68,9 @@ def typecast(
     """The values in another dtype: `typecast(tensor, dtype)` or `typecast(tensor, input_dtype, output_dtype)`."""
     if "output_dtype" in words or len(dtypes) == 2:
         source = dtypes[0] if dtypes else words["input_dtype"]
-        return _typecast("typecast", input_tensor, source, words["output_dtype"] if "output_dtype" in words else dtypes[1], memory_config, output_tensor)
+        return _typecast(
+            "typecast", input_tensor, source, words["output_dtype"] if "output_dtype" in words else dtypes[1], memory_config, output_tensor
+        )
     return _typecast("typecast", input_tensor, None, dtypes[0] if dtypes else words["dtype"], memory_config, output_tensor)
 
 
@@ -78,7 +83,9 @@ def experimental_typecast(
 
 
 def _golden_bitcast(input_tensor: torch.Tensor, dtype: DataType, **_: Any) -> torch.Tensor:
-    return input_tensor.view({DataType.FLOAT32: torch.float32, DataType.BFLOAT16: torch.bfloat16, DataType.INT32: torch.int32}.get(dtype, FORMATS[dtype].values))
+    return input_tensor.view(
+        {DataType.FLOAT32: torch.float32, DataType.BFLOAT16: torch.bfloat16, DataType.INT32: torch.int32}.get(dtype, FORMATS[dtype].values)
+    )
 
 
 @operation("ttnn.bitcast", golden=_golden_bitcast)
@@ -100,7 +107,10 @@ def bitcast(
     return made  # type: ignore[no-any-return]
 
 
-@operation("ttnn.experimental.dropout", golden=lambda input_tensor, probability, scale=None, **_: torch.nn.functional.dropout(input_tensor, probability))
+@operation(
+    "ttnn.experimental.dropout",
+    golden=lambda input_tensor, probability, scale=None, **_: torch.nn.functional.dropout(input_tensor, probability),
+)
 def dropout(
     input_tensor: Tensor,
     probability: float,
@@ -121,5 +131,7 @@ def dropout(
     require(0.0 <= probability <= 1.0, f"dropout: probability={probability} must lie between 0 and 1")
     spec = output_tensor.spec if output_tensor is not None else output_spec(input_tensor, memory_config)
     attributes = {"probability": float(probability), "scale": float(scale), "seed": int(seed)}
-    made: Any = launch("DropoutDeviceOperation", engine.dropout, [input_tensor], spec, attributes=attributes, runtime=("seed",), into=output_tensor)
+    made: Any = launch(
+        "DropoutDeviceOperation", engine.dropout, [input_tensor], spec, attributes=attributes, runtime=("seed",), into=output_tensor
+    )
     return made  # type: ignore[no-any-return]
