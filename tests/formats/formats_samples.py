@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from tessera.formats.dtype import DataType, Layout
+from tessera.formats.layout import flat
 from tessera.formats.shape import Shape
 from tessera.formats.tile import DEFAULT_TILE, Tile
 from tessera.memory.spec import TensorSpec
@@ -64,4 +65,4 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:
-    return x.contiguous().reshape(-1).view(torch.uint8)
+    return flat(x).view(torch.uint8)

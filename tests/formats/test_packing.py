@@ -197,3 +197,9 @@ def test_a_block_shares_the_largest_exponent() -> None:
     assert rounded[0, BLOCK:].unique().tolist() == [0.30078125]
     turned = to_grid(values.T.contiguous(), DataType.BFLOAT8_B, Tile((32, 32), True)).float()
     assert torch.equal(turned, rounded.T)
+
+
+def test_a_lone_element_cut_from_a_larger_tensor() -> None:
+    spec = TensorSpec.of(Shape([1, 1]), DataType.BFLOAT16, Layout.ROW_MAJOR)
+    values = torch.randn(1, 16).bfloat16()[:, :1]
+    assert same_bits(unpack(pack(values, spec), spec), values)

@@ -17,9 +17,15 @@ from tessera import native
 from tessera.formats.dtype import BLOCK
 from tessera.formats.tile import DEFAULT_TILE, FACE, Tile
 
-__all__ = ["matrices", "tilize", "tilized_shape", "untilize"]
+__all__ = ["flat", "matrices", "tilize", "tilized_shape", "untilize"]
 
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def flat(values: torch.Tensor) -> torch.Tensor:
+    """All elements on one line, fit to be seen as bytes (a lone element may have kept the stride of where it came from)."""
+    line = values.contiguous().reshape(-1)
+    return line if line.stride(0) == 1 else line.as_strided(line.shape, (1,))
 
 
 def matrices(dims: Sequence[int]) -> tuple[int, int, int]:

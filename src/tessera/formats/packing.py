@@ -97,7 +97,7 @@ def pack(values: torch.Tensor, spec: Spec, pad: float = 0.0, rounding: Rounding 
         values = F.pad(values.reshape(plan.full), margins, value=pad)
     if plan.tile is not None:
         return pack_tiles(values, plan.row, plan.tile, pad, rounding)
-    return _stored(values, plan.row).contiguous().reshape(-1).view(torch.uint8)
+    return layout.flat(_stored(values, plan.row)).view(torch.uint8)
 
 
 def unpack(image: torch.Tensor, spec: Spec) -> torch.Tensor:
