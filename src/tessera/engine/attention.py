@@ -37,4 +37,5 @@ def scaled_dot_product(
     heads, shared = q.shape[1], k.shape[1]
     if heads != shared:
         wide[1], wide[2] = (t.repeat_interleave(heads // shared, dim=1) for t in wide[1:])
-    return torch.nn.functional.scaled_dot_product_attention(*wide, attn_mask=bias, is_causal=causal, scale=scale)
+    query, key, value = wide
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=causal, scale=scale)

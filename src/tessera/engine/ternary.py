@@ -90,8 +90,8 @@ def where(condition: Tensor, *rest: Tensor, true_value: float | None = None, fal
         if wide is torch.int64
         else torch.float32
     )
-    operands = [o if isinstance(o, Tensor) else torch.tensor(o, dtype=dtype) for o in (yes, no)]
-    return torch.where(chosen, *operands)
+    first, second = (o if isinstance(o, Tensor) else torch.tensor(o, dtype=dtype) for o in (yes, no))
+    return torch.where(chosen, first, second)
 
 
 @engine_function

@@ -273,8 +273,13 @@ def linear(
     global_cb: Any = None,
     sub_device_id: Any = None,
     prefetcher_pipes: Any = (),
+    in0_column_offset: int | None = None,
 ) -> Tensor:
     """The matrix product with a bias added."""
+    require(
+        not in0_column_offset,
+        f"linear: in0_column_offset={in0_column_offset} reads a part of the first input, which is not built here; give linear a slice of it",
+    )
     return multiply(
         "linear",
         input_tensor_a,
