@@ -17,3 +17,4 @@ from ttnn.operations import transformer as transformer
 from ttnn.operations import unary as unary
 from ttnn.operations import unary_glu as unary_glu
 from ttnn.operations import unary_typecast as unary_typecast
+from ttnn.operations import reduction as reduction

@@ -37,7 +37,7 @@ def resolved_shape(what: str, volume: int, shape: Sequence[int]) -> tuple[int, .
     return tuple(dims)
 
 
-def _same_bytes(spec: TensorSpec, dims: tuple[int, ...]) -> bool:
+def same_bytes(spec: TensorSpec, dims: tuple[int, ...]) -> bool:
     """Would the chip hold the same bytes for this shape? Rows stay rows; in tiles, rows of tiles stay rows of tiles."""
     old = (1,) * (2 - len(spec.dims)) + spec.dims
     new = (1,) * (2 - len(dims)) + dims
@@ -49,7 +49,7 @@ def _same_bytes(spec: TensorSpec, dims: tuple[int, ...]) -> bool:
     return old[-2] == new[-2] or (old[-2] % height == 0 and new[-2] % height == 0)
 
 
-def _reshaped_spec(spec: TensorSpec, dims: tuple[int, ...], memory_config: MemoryConfig | None) -> TensorSpec:
+def reshaped_spec(spec: TensorSpec, dims: tuple[int, ...], memory_config: MemoryConfig | None) -> TensorSpec:
     """The spec of a reshaped tensor; shards follow the new physical shape."""
     config = spec.memory_config if memory_config is None else memory_config
     if memory_config is None and config.is_sharded() and config.shard_spec is None:
@@ -101,10 +101,10 @@ def reshape(
     spec = input_tensor.spec
     dims = resolved_shape("reshape", math.prod(spec.dims), tuple(shape))
     if input_tensor.buffer.device is None:
-        return on_host(engine.reshape, [input_tensor], _reshaped_spec(spec, dims, memory_config), shape=dims)
-    out = _reshaped_spec(spec, dims, memory_config)
+        return on_host(engine.reshape, [input_tensor], reshaped_spec(spec, dims, memory_config), shape=dims)
+    out = reshaped_spec(spec, dims, memory_config)
     same_place = memory_config is None or memory_config == spec.memory_config
-    if same_place and out.memory_config.memory_layout == spec.memory_config.memory_layout and _same_bytes(spec, dims):
+    if same_place and out.memory_config.memory_layout == spec.memory_config.memory_layout and same_bytes(spec, dims):
         return alias(input_tensor, out)
     block = FORMATS[spec.dtype].is_block
     if spec.layout == Layout.TILE:
@@ -138,8 +138,8 @@ def _view(what: str, tensor: Tensor, shape: Sequence[int]) -> Tensor:
     )
     if spec.layout == Layout.TILE:
         was, now = (1, *spec.dims)[-2], (1, *dims)[-2]
-        require(_same_bytes(spec, dims), f"{what}: Invalid second last dims for TILED reshape, from {was} to {now}, use reshape instead")
-    return alias(tensor, _reshaped_spec(spec, dims, None))
+        require(same_bytes(spec, dims), f"{what}: Invalid second last dims for TILED reshape, from {was} to {now}, use reshape instead")
+    return alias(tensor, reshaped_spec(spec, dims, None))
 
 
 @operation("ttnn.experimental.view", golden=_golden_reshape)
@@ -151,7 +151,7 @@ def experimental_view(input_tensor: Tensor, *extents: Any, shape: Sequence[int] 
     require(input_tensor.buffer.device is not None, "view: View requires the tensor be stored on device, use reshape instead")
     require_allocated(input_tensor, "experimental.view")
     dims = resolved_shape("experimental.view", math.prod(input_tensor.spec.dims), tuple(shape))
-    out = _reshaped_spec(input_tensor.spec, dims, None)
+    out = reshaped_spec(input_tensor.spec, dims, None)
     size = input_tensor.spec.image_size
     require(
         out.image_size <= size,
