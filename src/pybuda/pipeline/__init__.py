@@ -1,0 +1,1 @@
+"""What runs behind the API: the pipeline of this process, its workers and its queues."""
