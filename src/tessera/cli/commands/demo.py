@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     failed = 0
     for name in args.which or DEMOS:
-        if importlib.util.find_spec(DEMOS[name]) is None:
-            continue
         try:
+            if importlib.util.find_spec(DEMOS[name]) is None:
+                continue
             importlib.import_module(DEMOS[name]).main()
         except Exception:
             traceback.print_exc()
