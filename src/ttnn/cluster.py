@@ -17,12 +17,22 @@ def get_cluster_type() -> Any:
     return ClusterType[current().cluster]
 
 
-def get_dram_bank_table(device_id: int) -> list[tuple[int, int, int]]:
-    """The banks of a chip's DRAM: (bank, x, y of the core that reaches it)."""
+def get_dram_bank_table(device_id: int) -> list[dict[str, int]]:
+    """The banks of a chip's DRAM: the core that reaches each, and where in its channel it begins."""
     board = current()
     if not 0 <= device_id < board.num_chips:
         raise RuntimeError(f"get_dram_bank_table: device_id={device_id} is not on this machine, which has {board.num_chips} chips")
-    return [(bank, *core) for bank, core in enumerate(board.dram.cores)]
+    dram = board.dram
+    return [
+        {
+            "bank_id": bank,
+            "noc_x": core.x,
+            "noc_y": core.y,
+            "base_addr": bank % dram.banks_per_channel * dram.bank_size,
+            "bank_size": dram.bank_size,
+        }
+        for bank, core in enumerate(dram.cores)
+    ]
 
 
 def get_chip_unique_id_from_fabric_node_id(mesh_device: Device, mesh_id: int, chip_id: int) -> int:

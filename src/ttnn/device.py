@@ -14,6 +14,7 @@ from tessera.memory import report
 from tessera.memory.allocator import MemoryView
 from tessera.memory.config import BufferType
 from tessera.memory.geometry import CoreCoord
+from tessera.memory.layout import shard_cores
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
 from tessera.runtime import device as machine
 from tessera.runtime.device import Device
@@ -104,11 +105,7 @@ def CreateDevice(
     worker_l1_size: int = DEFAULT_WORKER_L1_SIZE,
 ) -> Device:
     """Open one chip of the current board."""
-    for other in machine.OPEN:
-        if other.parent is None and device_id in other.chips:
-            raise RuntimeError(
-                f"open_device: device_id={device_id} is open already; close it with ttnn.close_device before opening it again"
-            )
+    machine.skip_id()  # official TT-NN counts the machine's own mesh, of which this device is a part
     return machine.open_mesh(
         MeshShape(1, 1),
         chips=[device_id],
@@ -245,7 +242,8 @@ def GetNumPCIeDevices() -> int:
 def GetPCIeDeviceID(device_id: int) -> int:
     """The chip through which the host reaches a chip."""
     cluster = Cluster(boards.current())
-    cluster.coordinate(device_id)
+    if not 0 <= device_id < len(cluster):
+        raise RuntimeError(f"GetPCIeDeviceID: device_id={device_id}: there are chips 0 to {len(cluster) - 1}")
     return max(chip for chip in cluster.mmio_chips if chip <= device_id)
 
 
@@ -301,7 +299,7 @@ def get_max_worker_l1_unreserved_size() -> int:
 def get_optimal_dram_bank_to_logical_worker_assignment(device: Device, noc: NOC) -> list[CoreCoord]:
     """For each DRAM bank, the worker core nearest to it."""
     device.require_open("get_optimal_dram_bank_to_logical_worker_assignment")
-    return [CoreCoord(x, y) for x, y in device.board.chip.optimal_workers]
+    return [CoreCoord(x, y) for x, y in device.board.optimal_workers.on(noc.value)]
 
 
 def get_optimal_worker_cores_for_sharded_tensor(tensor: Tensor, noc: NOC = NOC.NOC_0) -> list[CoreCoord]:
@@ -309,12 +307,12 @@ def get_optimal_worker_cores_for_sharded_tensor(tensor: Tensor, noc: NOC = NOC.N
     device, spec = tensor.buffer.device, tensor.spec
     if device is None or not spec.is_sharded:
         raise RuntimeError("get_optimal_worker_cores_for_sharded_tensor: tensor must be sharded and on a device")
-    allocation = tensor.buffer.allocation
-    if allocation is None:
+    if tensor.buffer.allocation is None:
         raise RuntimeError("get_optimal_worker_cores_for_sharded_tensor: Tensor is not allocated.")
-    cores = allocation.plan.cores
+    cores = shard_cores(spec, tensor.buffer.allocation.plan)
     if spec.memory_config.buffer_type is BufferType.DRAM:
-        cores = tuple(device.board.chip.optimal_workers[x] for x, _ in cores)
+        nearest = device.board.optimal_workers.on(noc.value)
+        cores = [nearest[x] for x, _ in cores]
     return [CoreCoord(x, y) for x, y in cores]
 
 
@@ -328,9 +326,9 @@ def get_memory_view(device: Device, buffer_type: BufferType) -> MemoryView:
 
 
 def get_allocator_base_address(device: Device, buffer_type: BufferType) -> int:
-    """Where a kind of memory begins in its banks."""
+    """Where tensors begin in DRAM and in L1. For L1_SMALL and TRACE, too, official TT-NN answers the beginning of L1."""
     device.require_open("get_allocator_base_address")
-    return device.memory.base_address(buffer_type)
+    return device.memory.base_address(BufferType.DRAM if buffer_type is BufferType.DRAM else BufferType.L1)
 
 
 def dump_device_memory_state(device: Device, prefix: str = "") -> None:
@@ -393,6 +391,28 @@ def _ttnn_cleanup() -> None:
 
 
 # -- methods of a device
+
+
+class MeshDeviceView:
+    """The places of a mesh, as this process sees them: all of them are its own."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def shape(self) -> MeshShape:
+        return self._device.mesh_shape
+
+    def num_devices(self) -> int:
+        return self._device.num_chips
+
+    def is_local(self, coord: MeshCoordinate) -> bool:
+        _chip_at(self._device, coord)
+        return True
+
+    def get_local_mesh_coord_range(self) -> MeshCoordinateRange:
+        return MeshCoordinateRange(self._device.mesh_shape)
 
 
 def _grayskull() -> Any:
@@ -462,9 +482,6 @@ def _dram_core(device: Device, logical_core: CoreCoord) -> CoreCoord:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "arch": _arch,
-    "compute_with_storage_grid_size": lambda d: d.grid,
-    "dram_grid_size": lambda d: CoreCoord(d.board.dram.banks, 1),
     "worker_core_from_logical_core": _worker_core,
     "logical_core_from_worker_core": _logical_core,
     "dram_core_from_logical_core": _dram_core,
@@ -475,7 +492,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "enable_program_cache": lambda d: setattr(d.programs, "enabled", True),
     "disable_and_clear_program_cache": _disable,
     "clear_program_cache": lambda d: d.programs.clear(),
-    "num_program_cache_entries": lambda d: d.programs.total,
     "set_program_cache_misses_allowed": lambda d, allowed: setattr(d.programs, "misses_allowed", bool(allowed)),
     "create_submesh": lambda d, submesh_shape, offset=None: d.submesh(submesh_shape, offset),
     "create_submeshes": _submeshes,
@@ -484,6 +500,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "get_device_id": _chip_at,
     "get_fabric_node_id": lambda d, coord: FabricNodeId(MeshId(0), _chip_at(d, coord)),
     "get_system_mesh_id": lambda d: 0,
+    "get_view": lambda d: MeshDeviceView(d),
     "quiesce_devices": lambda d: None,
     "create_sub_device_manager": lambda d, sub_devices, local_l1_size: SubDeviceManagerId(
         d.sub_devices.create([s.cores for s in sub_devices], local_l1_size)
@@ -497,6 +514,10 @@ METHODS: dict[str, Callable[..., Any]] = {
 #: What may still be asked of a closed device.
 AFTER_CLOSE: dict[str, Callable[..., Any]] = {
     "id": lambda d: d.mesh_id,
+    "arch": _arch,
+    "compute_with_storage_grid_size": lambda d: d.grid,
+    "dram_grid_size": lambda d: CoreCoord(d.board.dram.banks, 1),
+    "num_program_cache_entries": lambda d: d.programs.total,
     "get_num_devices": lambda d: d.num_chips,
     "get_device_ids": lambda d: list(d.chips),
 }

@@ -11,7 +11,7 @@ from typing import Any
 from tessera.formats.arguments import expect
 from tessera.silicon import board as boards
 from tessera.silicon.board import Dispatch
-from ttnn.types import DispatchCoreAxis, DispatchCoreType
+from ttnn.types import DispatchCoreAxis, DispatchCoreType, FabricTensixConfig
 
 __all__ = ["DispatchCoreConfig"]
 
@@ -24,6 +24,8 @@ class _DispatchCoreConfig:
     def __init__(self, type: Any = DispatchCoreType.WORKER, axis: Any = DispatchCoreAxis.ROW) -> None:
         expect("__init__", "type", type, DispatchCoreType)
         expect("__init__", "axis", axis, DispatchCoreAxis)
+        if type is DispatchCoreType.ETH and axis is DispatchCoreAxis.COL:
+            raise RuntimeError(f"COL axis is not supported for ETH dispatch core type: type={type}, axis={axis}")
         self.type = type
         self.axis = axis
 
@@ -41,6 +43,9 @@ class DispatchCoreConfig(_DispatchCoreConfig):
             axis = DispatchCoreAxis[default.axis.upper()]
         super().__init__(type, axis)
         self.fabric_tensix_config = fabric_tensix_config
+        muxed = fabric_tensix_config is FabricTensixConfig.MUX
+        if boards.current().arch == "blackhole" and axis is DispatchCoreAxis.ROW and not muxed:
+            raise RuntimeError(f"ROW dispatch core axis is not supported for blackhole unless fabric tensix MUX is enabled: axis={axis}")
 
 
 def as_dispatch(config: _DispatchCoreConfig | None) -> Dispatch | None:

@@ -41,18 +41,18 @@ def get_fabric_config() -> FabricConfig:
 
 
 def get_num_links(mesh_device: Device, cluster_axis: int | None = None) -> int:
-    """Ethernet links between neighbours of the mesh, along one axis or any."""
+    """Links that the fabric uses between neighbours of the mesh, along one axis or any; 1 where there are no neighbours."""
     mesh_device.require_open("get_num_links")
     if cluster_axis is not None and not 0 <= cluster_axis < mesh_device.mesh_shape.dims():
         raise RuntimeError(
             f"get_num_links: cluster_axis={cluster_axis}: the mesh {mesh_device.mesh_shape} has axes 0 to {mesh_device.mesh_shape.dims() - 1}"
         )
-    return mesh_device.board.links_between_neighbours
+    return max(1, mesh_device.board.fabric_links)
 
 
 def get_physical_mesh_shapes() -> dict[int, list[int]]:
     """The shape of each mesh of the machine by its number; a board is one mesh."""
-    return {0: list(boards.current().mesh_shape)}
+    return {0: list(boards.current().physical_mesh_shape)}
 
 
 def get_all_fabric_mesh_ids() -> list[MeshId]:

@@ -43,7 +43,7 @@ def synchronize_device(device: Device, cq_id: Any = None, sub_device_ids: Sequen
 def record_event(mesh_device: Device, cq_id: Any = None, sub_device_ids: Sequence[Any] = (), device_range: Any = None) -> MeshEvent:
     """An event that has happened once everything put into the queue so far is done."""
     mesh_device.sub_devices.check([int(one) for one in sub_device_ids], "record_event")
-    return events.record_event(mesh_device, _queue(cq_id))
+    return events.record_event(mesh_device, _queue(cq_id), device_range)
 
 
 def wait_for_event(cq_id: Any = None, mesh_event: MeshEvent | None = None) -> None:

@@ -30,6 +30,7 @@ from tessera.memory.layout import bank_plan, pages
 from tessera.memory.spec import TensorSpec
 from tessera.silicon import board
 
+SMALL = {"layout": "HEIGHT_SHARDED", "grid": [[0, 0, 0, 0]], "shape": [32, 32], "buffer": "L1_SMALL"}
 SAMPLE = Path(__file__).parents[1] / "data/behaviour/allocator.jsonl"
 WHOLE = Path(__file__).parents[3] / "shared/reference/behaviour/allocator.dev.jsonl"
 OBSERVED = ("address", "page_size", "aligned_page_size", "num_pages")
@@ -110,7 +111,7 @@ def test_regions_of_a_device_opened_with_options() -> None:
     assert (seen[BufferType.L1_SMALL].num_banks, seen[BufferType.L1_SMALL].bytes_per_bank) == (64, 16384)
     assert (seen[BufferType.DRAM].num_banks, seen[BufferType.DRAM].bytes_per_bank) == (12, 1072668608)
     assert (seen[BufferType.TRACE].num_banks, seen[BufferType.TRACE].bytes_per_bank) == (12, 24576)
-    small = memory.allocate(spec([32, 32], where="L1_SMALL"))
+    small = memory.allocate(spec([32, 32], where=SMALL))
     assert small.address == 1499136 - 2048
     assert memory.allocate_bytes(BufferType.TRACE, 24576).address == 1073741824 - 24576
     assert memory.allocate(spec([32, 32])).address == 1499136 - 16384 - 2048
@@ -136,7 +137,9 @@ def test_out_of_memory_says_what_was_asked_and_what_is_left() -> None:
     assert text.startswith("Out of Memory: Not enough space to allocate 134217728 B L1 buffer across 64 banks")
     for number in ("2097152 B", "1393312 B", "allocated: 32768 B", "1360544 B free", "largest free block: 1360544 B"):
         assert number in text
-    with pytest.raises(RuntimeError, match=r"L1_SMALL buffer across 64 banks.*l1_small_size large enough"):
+    with pytest.raises(RuntimeError, match=r"L1_SMALL buffer across 1 banks.*l1_small_size large enough"):
+        memory.allocate(spec([32, 32], where=SMALL))
+    with pytest.raises(RuntimeError, match="L1_SMALL only supports sharded allocations"):
         memory.allocate(spec([32, 32], where="L1_SMALL"))
 
 
@@ -185,7 +188,11 @@ def test_peaks_and_the_block_table() -> None:
     memory.reset_peaks()
     assert memory.use(BufferType.L1).peak_per_bank == a.size
     table = memory.view(BufferType.L1).block_table
-    assert [(row["allocated"], int(row["size"])) for row in table] == [("no", 1393312 - a.size), ("yes", a.size)]
+    none = "18446744073709551615"
+    assert table == [
+        {"blockID": "0", "address": "1391264", "size": "2048", "prevID": "1", "nextID": none, "allocated": "yes"},
+        {"blockID": "1", "address": "0", "size": "1391264", "prevID": none, "nextID": "0", "allocated": "no"},
+    ]
     assert memory.lowest_occupied(BufferType.L1) == a.address
     assert memory.lowest_occupied(BufferType.DRAM) is None
 
@@ -198,7 +205,7 @@ SPECS = [
     spec([256, 64], where={"layout": "HEIGHT_SHARDED", "grid": [[0, 0, 7, 0]], "shape": [32, 64]}),
     spec([3, 5, 64, 96], where={"nd": {"grid": [[0, 0, 3, 3]], "shape": [1, 2, 32, 32]}}),
     spec([3, 5, 64, 96], where={"nd": {"grid": [[0, 0, 7, 0]], "shape": [1, 2, 32, 32]}, "buffer": "DRAM"}),
-    spec([1, 1, 32, 32], where="L1_SMALL"),
+    spec([1, 1, 32, 32], where=SMALL),
 ]
 
 
@@ -218,8 +225,10 @@ def test_a_hundred_thousand_steps_of_tensors_never_overlap_or_leak() -> None:
                 refused += 1
         if step % 5000 == 0:
             for kind in (BufferType.DRAM, BufferType.L1, BufferType.L1_SMALL):
+                base = memory.base_address(kind)
                 mine = sorted((a.address, a.size) for a in live if a.buffer_type is kind)
-                assert [(int(b["address"]), int(b["size"])) for b in memory.view(kind).block_table if b["allocated"] == "yes"] == mine
+                table = [(base + int(b["address"]), int(b["size"])) for b in memory.view(kind).block_table if b["allocated"] == "yes"]
+                assert sorted(table) == mine
                 assert all(x + size <= y for (x, size), (y, _) in pairwise(mine))
     assert refused
     for allocation in live:

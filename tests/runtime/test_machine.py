@@ -48,9 +48,11 @@ def relu(a: Any) -> Any:
 # -- opening and asking
 
 
-def test_a_chip_is_opened_once_and_numbered_from_zero(device: Any) -> None:
-    with pytest.raises(RuntimeError, match="device_id=0 is open already"):
-        ttnn.open_device(device_id=0)
+def test_chips_are_numbered_from_zero_and_may_be_opened_again(device: Any) -> None:
+    again = ttnn.open_device(device_id=0)
+    assert again.id() == device.id() + 2
+    ttnn.close_device(again)
+    assert device.is_open
     with pytest.raises(RuntimeError, match=r"n150 has 1 chip\(s\)"):
         ttnn.open_device(device_id=1)
     with pytest.raises(RuntimeError, match="num_command_queues=3"):
@@ -115,6 +117,8 @@ def test_dispatch_cores_leave_the_rest_to_compute() -> None:
     assert ttnn.get_memory_view(with_columns, ttnn.BufferType.L1).num_banks == 63
     assert ttnn.device.get_dispatch_core_axis(with_columns) is ttnn.DispatchCoreAxis.COL
     ttnn.close_device(with_columns)
+    with pytest.raises(RuntimeError, match="COL axis is not supported for ETH"):
+        ttnn.DispatchCoreConfig(ttnn.DispatchCoreType.ETH, ttnn.DispatchCoreAxis.COL)
     default = ttnn.DispatchCoreConfig()
     assert (default.type, default.axis) == (ttnn.DispatchCoreType.WORKER, ttnn.DispatchCoreAxis.ROW)
 
@@ -131,8 +135,8 @@ def test_a_closed_device_refuses(device: Any) -> None:
     ttnn.close_device(device)
     ttnn.close_device(device)
     for call in (
-        device.compute_with_storage_grid_size,
-        device.num_program_cache_entries,
+        device.clear_program_cache,
+        device.get_submeshes,
         lambda: ttnn.synchronize_device(device),
         lambda: ttnn.get_memory_view(device, ttnn.BufferType.L1),
         lambda: ttnn.begin_trace_capture(device),
@@ -142,6 +146,8 @@ def test_a_closed_device_refuses(device: Any) -> None:
         with pytest.raises(RuntimeError, match="was closed"):
             call()
     assert device.get_device_ids() == [0]
+    assert device.arch() is ttnn.Arch.WORMHOLE_B0
+    assert repr(device.compute_with_storage_grid_size()) == "8-8"
 
 
 # -- memory
@@ -189,7 +195,7 @@ def test_two_queues_and_events_between_them(device: Any) -> None:
     with ttnn.command_queue(1):
         assert ttnn.record_event(device).cq_id == 1
     ttnn.synchronize_device(device, cq_id=1)
-    with pytest.raises(RuntimeError, match=r"cq_id=2: the device was opened with 2 command queue"):
+    with pytest.raises(RuntimeError, match=r"cq_id 2 is out of range: the device was opened with 2 command queue"):
         ttnn.record_event(device, 2)
     with pytest.raises(TypeError, match="MeshEvent"):
         ttnn.wait_for_event(0, a)
@@ -378,10 +384,12 @@ def test_the_fabric_is_switched_off_before_it_is_changed(monkeypatch: pytest.Mon
         with pytest.raises(RuntimeError, match="would override"):
             ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_2D)
         assert ttnn.get_fabric_config() is ttnn.FabricConfig.FABRIC_1D
-        assert ttnn.get_physical_mesh_shapes() == {0: [1, 2]}
+        assert ttnn.get_physical_mesh_shapes() == {0: [2, 1]}
         assert ttnn.get_all_fabric_mesh_ids() == [ttnn.MeshId(0)]
         mesh = ttnn.open_mesh_device()
-        assert ttnn.get_num_links(mesh, 1) == 2
+        assert ttnn.get_num_links(mesh, 1) == 1
+        view = mesh.get_view()
+        assert (list(view.shape()), view.num_devices(), view.is_local(ttnn.MeshCoordinate(0, 1))) == ([1, 2], 2, True)
         with pytest.raises(RuntimeError, match="axes 0 to 1"):
             ttnn.get_num_links(mesh, 2)
         assert mesh.get_fabric_node_id(ttnn.MeshCoordinate(0, 1)).chip_id == 1
@@ -404,3 +412,32 @@ def test_the_cluster_described_as_the_driver_does(monkeypatch: pytest.MonkeyPatc
     assert described["chips_with_mmio"] == [{0: 0}, {2: 2}, {4: 4}, {6: 6}]
     path.unlink()
     path.parent.rmdir()
+
+
+def test_the_cores_that_hold_shards(device: Any) -> None:
+    def made(
+        layout: str, buffer: str, box: tuple[int, ...], shard: list[int], shape: list[int], orientation: str = "ROW_MAJOR"
+    ) -> list[str]:
+        spec = ttnn.ShardSpec(cores(*box), shard, getattr(ttnn.ShardOrientation, orientation))
+        config = ttnn.MemoryConfig(getattr(ttnn.TensorMemoryLayout, layout), getattr(ttnn.BufferType, buffer), spec)
+        tensor = ttnn.allocate_tensor_on_device(ttnn.Shape(shape), ttnn.bfloat16, ttnn.TILE_LAYOUT, device, config)
+        return [repr(core) for core in ttnn.get_optimal_worker_cores_for_sharded_tensor(tensor)]
+
+    in_dram = ["3-7", "0-0", "0-4", "2-1", "4-0", "7-7", "4-1", "4-6"]
+    assert made("WIDTH_SHARDED", "DRAM", (0, 0, 7, 0), [32, 64], [32, 512]) == in_dram
+    assert made("HEIGHT_SHARDED", "L1", (0, 0, 3, 3), [32, 64], [128, 64]) == ["0-0", "1-0", "2-0", "3-0"]
+    assert made("BLOCK_SHARDED", "L1", (0, 0, 3, 3), [32, 64], [96, 128]) == ["0-0", "1-0", "0-1", "1-1", "0-2", "1-2"]
+    by_columns = ["1-1", "1-2", "2-1", "2-2", "3-1", "3-2"]
+    assert made("BLOCK_SHARDED", "L1", (1, 1, 3, 3), [32, 64], [96, 128], "COL_MAJOR") == by_columns
+    plain = ttnn.allocate_tensor_on_device(ttnn.Shape([32, 32]), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)
+    with pytest.raises(RuntimeError, match="must be sharded"):
+        ttnn.get_optimal_worker_cores_for_sharded_tensor(plain)
+
+
+def test_dram_as_the_noc_sees_it(device: Any) -> None:
+    assert [repr(device.dram_core_from_logical_core(ttnn.CoreCoord(bank, 0))) for bank in (0, 3, 11)] == ["0-11", "0-7", "5-7"]
+    table = ttnn.cluster.get_dram_bank_table(0)
+    assert table[3] == {"bank_id": 3, "noc_x": 0, "noc_y": 7, "base_addr": 1073741824, "bank_size": 1073741824}
+    assert [row["base_addr"] for row in table[:3]] == [0, 1073741824, 0]
+    event = ttnn.record_event(device)
+    assert repr(event).startswith(f"MeshEvent(id=0, device_id={device.id()}, mesh_cq_id=0, device_range=MeshCoordinateRange(")

@@ -27,8 +27,10 @@ def test_every_board_is_whole(name: str) -> None:
     assert grid.x <= workers.x
     assert grid.y <= workers.y
     assert len(b.harvested) == b.num_chips
-    assert len(b.dram.cores) == b.dram.banks == len(b.chip.optimal_workers)
-    assert all(x < workers.x and y < workers.y for x, y in b.chip.optimal_workers)
+    assert len(b.dram.cores) == b.dram.banks
+    for noc in (0, 1):
+        assert len(b.optimal_workers.on(noc)) == b.dram.banks
+        assert all(x < workers.x and y < workers.y for x, y in b.optimal_workers.on(noc))
     assert 0 < b.l1.base < b.l1.size
     assert b.l1.size - b.l1.max_unreserved < b.l1.base
     assert b.l1.base % b.dram.alignment == 0

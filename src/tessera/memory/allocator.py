@@ -29,6 +29,8 @@ __all__ = ["Allocation", "DeviceMemory", "MemoryView"]
 TRACE_PIECE = 8192
 #: Specs whose page arithmetic is remembered; beyond, all are forgotten at once.
 MOST_PLANS = 16384
+#: How TT-NN's block table says that there is no neighbour.
+NO_BLOCK = str(2**64 - 1)
 _TOP_DOWN = {BufferType.DRAM: False, BufferType.TRACE: False, BufferType.L1: True, BufferType.L1_SMALL: True}
 
 
@@ -77,7 +79,8 @@ class Allocation:
 
 @dataclass(frozen=True)
 class MemoryView:
-    """One kind of memory at one moment, per bank. Field names are those of TT-NN's memory view."""
+    """One kind of memory at one moment, per bank. Field names are those of TT-NN's memory view; addresses in the block table count from the
+    start of the region, as there."""
 
     num_banks: int
     total_bytes_per_bank: int
@@ -249,6 +252,7 @@ class DeviceMemory:
         return self._regions[buffer_type]
 
     def base_address(self, buffer_type: BufferType) -> int:
+        """The first byte of a region in its banks."""
         return self._extents[buffer_type][0]
 
     def move_l1_base(self, base: int) -> bool:
@@ -270,18 +274,23 @@ class DeviceMemory:
             blocks = region.blocks()
             allocated, largest = region.allocated, region.largest_free()
         last = len(blocks) - 1
+        top_down = _TOP_DOWN[buffer_type]  # blocks are numbered from the end that fills first
+        number = [str(last - i if top_down else i) for i in range(len(blocks))]
         table = [
             {
-                "blockID": str(i),
-                "address": str(address),
+                "blockID": number[i],
+                "address": str(address - region.base),
                 "size": str(size),
-                "prevID": str(i - 1) if i else "none",
-                "nextID": str(i + 1) if i < last else "none",
+                "prevID": number[i - 1] if i else NO_BLOCK,
+                "nextID": number[i + 1] if i < last else NO_BLOCK,
                 "allocated": "yes" if taken else "no",
             }
             for i, (address, size, taken) in enumerate(blocks)
         ]
-        return MemoryView(self.num_banks(buffer_type), region.size, allocated, region.size - allocated, largest, table)
+        if top_down:
+            table.reverse()
+        banks = 0 if buffer_type is BufferType.L1_SMALL and not region.size else self.num_banks(buffer_type)
+        return MemoryView(banks, region.size, allocated, region.size - allocated, largest, table)
 
     def use(self, buffer_type: BufferType) -> MemoryUse:
         region = self.region(buffer_type)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tessera.memory.spec import TensorSpec
     from tessera.silicon.board import Board
 
-__all__ = ["BankPlan", "PageAt", "bank_plan", "bank_type", "pages"]
+__all__ = ["BankPlan", "PageAt", "bank_plan", "bank_type", "pages", "shard_cores"]
 
 _IN_DRAM = (BufferType.DRAM, BufferType.TRACE)
 
@@ -70,6 +70,8 @@ def bank_plan(spec: TensorSpec, board: Board) -> BankPlan:
     page, count = spec.page_size, spec.num_pages
     aligned = _up(page, alignment)
     if not spec.is_sharded or (config.shard_spec is None and config.nd_shard_spec is None):
+        if buffer_type is BufferType.L1_SMALL:
+            raise RuntimeError("L1_SMALL only supports sharded allocations: memory_config is interleaved; give it a shard spec")
         banks = board.dram.banks if in_dram else board.compute_cores
         return BankPlan(buffer_type, page, aligned, count, banks, _aligned(ceil(count / banks) * aligned, board))
     cores = _cores(config)
@@ -181,6 +183,13 @@ def pages(spec: TensorSpec, plan: BankPlan, board: Board) -> Iterator[PageAt]:
             slot = slot * inside + at % inside
         (x, y), turn = deal(shard_at)
         yield PageAt(page, y * width + x, (x, y), turn * size + slot * plan.aligned_page_size)
+
+
+def shard_cores(spec: TensorSpec, plan: BankPlan) -> list[tuple[int, int]]:
+    """The cores that really hold a shard, in the order of the shards."""
+    _, counts = _shards(spec)
+    deal = _dealer(spec.memory_config, counts, plan.cores)
+    return list(dict.fromkeys(deal(place)[0] for place in product(*map(range, counts))))
 
 
 def _dealer(

@@ -144,8 +144,8 @@ def write_report(memory: DeviceMemory, prefix: str = "", folder: Path | None = N
         table.writerow(["memory", "address", "size per bank (B)", "allocated", "shape", "dtype", "layout", "pages", "page size (B)"])
         for kind in KINDS:
             rows = {row.address: row for row in buffers(memory, (kind,))}
-            for block in memory.view(kind).block_table:
-                row = rows.get(int(block["address"])) if block["allocated"] == "yes" else None
+            for address, size, taken in memory.region(kind).blocks():
+                row = rows.get(address) if taken else None
                 known = ["x".join(map(str, row.shape)), row.dtype, row.layout, row.num_pages, row.page_size] if row else [""] * 5
-                table.writerow([kind.name, block["address"], block["size"], block["allocated"], *known])
+                table.writerow([kind.name, address, size, "yes" if taken else "no", *known])
     return [summary, cores, detail]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tessera.memory.spec import TensorSpec
     from tessera.silicon.board import Board
 
-_mesh_ids = itertools.count(1)
+_mesh_ids = itertools.count()
 #: Every device now open, oldest first. Nothing is opened by importing.
 OPEN: list[Device] = []
 
@@ -70,6 +70,7 @@ class Device:
         self.programs = ProgramCache()
         self.trace: Any = None  # what takes the records of `launch` while a trace is captured (runtime.trace.Capture)
         self.traces: dict[int, Any] = {}
+        self.events_recorded = 0
         self.sub_devices = SubDevices(self)
         self.is_open = True
         self.operations: dict[str, int] = {}
@@ -186,6 +187,11 @@ def open_mesh(shape: MeshShape | None = None, *, chips: Sequence[int] | None = N
     device.mine = hosts.share(shape.mesh_size())
     telemetry.watch(device)
     return device
+
+
+def skip_id() -> None:
+    """Leave one mesh number unused."""
+    next(_mesh_ids)
 
 
 @contextmanager

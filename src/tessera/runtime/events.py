@@ -7,27 +7,29 @@ to, and that nobody waits on the host while a trace is captured.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from typing import TYPE_CHECKING, Any
+
+from tessera.memory.mesh import MeshCoordinateRange
 
 if TYPE_CHECKING:
     from tessera.runtime.device import Device
 
 __all__ = ["MeshEvent", "check_queue", "event_synchronize", "record_event", "wait_for_event"]
 
-_ids = itertools.count(1)
-
 
 class MeshEvent:
     """A point in the order of one queue of one device."""
 
-    __slots__ = ("_device", "cq_id", "event_id")
+    __slots__ = ("_device", "cq_id", "device_id", "device_range", "event_id")
 
-    def __init__(self, device: Device, cq_id: int) -> None:
+    def __init__(self, device: Device, cq_id: int, device_range: MeshCoordinateRange | None = None) -> None:
         self._device = weakref.ref(device)
         self.cq_id = cq_id
-        self.event_id = next(_ids)
+        self.device_id = device.mesh_id
+        self.device_range = MeshCoordinateRange(device.mesh_shape) if device_range is None else device_range
+        self.event_id = device.events_recorded
+        device.events_recorded += 1
 
     @property
     def device(self) -> Device:
@@ -37,7 +39,7 @@ class MeshEvent:
         return found
 
     def __repr__(self) -> str:
-        return f"MeshEvent(id={self.event_id}, cq_id={self.cq_id})"
+        return f"MeshEvent(id={self.event_id}, device_id={self.device_id}, mesh_cq_id={self.cq_id}, device_range={self.device_range!r})"
 
 
 def check_queue(device: Device, cq_id: Any, call: str) -> int:
@@ -45,18 +47,18 @@ def check_queue(device: Device, cq_id: Any, call: str) -> int:
     number = 0 if cq_id is None else int(cq_id)
     if not 0 <= number < device.command_queues:
         raise RuntimeError(
-            f"{call}: cq_id={number}: the device was opened with {device.command_queues} command queue(s); open it with num_command_queues=2 for a second one"
+            f"{call}: cq_id {number} is out of range: the device was opened with {device.command_queues} command queue(s); open it with num_command_queues=2 for a second one"
         )
     return number
 
 
-def record_event(device: Device, cq_id: Any = None) -> MeshEvent:
+def record_event(device: Device, cq_id: Any = None, device_range: MeshCoordinateRange | None = None) -> MeshEvent:
     """A receipt for all that was put into a queue so far."""
     device.require_open("record_event")
     queue = check_queue(device, cq_id, "record_event")
     if device.trace is not None:
         raise RuntimeError("Event Synchronization is not supported during trace capture. record_event was called while capturing")
-    return MeshEvent(device, queue)
+    return MeshEvent(device, queue, device_range)
 
 
 def wait_for_event(cq_id: Any, event: MeshEvent) -> None:

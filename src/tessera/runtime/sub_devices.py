@@ -48,11 +48,11 @@ class SubDevices:
         grid = self.device.grid
         owner: dict[tuple[int, int], int] = {}
         for i, group in enumerate(groups):
-            if not 1 <= len(group) <= 2:
+            if len(group) > 2:
                 raise RuntimeError(
-                    f"create_sub_device_manager: sub_devices[{i}] has {len(group)} core sets; expected worker cores, and at most Ethernet cores after them"
+                    f"create_sub_device_manager: sub_devices[{i}] has {len(group)} core sets; expected at most worker cores and Ethernet cores"
                 )
-            for r in group[0].ranges():
+            for r in group[0].ranges() if group else ():
                 if r.end.x >= grid.x or r.end.y >= grid.y:
                     raise RuntimeError(
                         f"create_sub_device_manager: sub_devices[{i}] has {r}, which lies outside the {grid.x}x{grid.y} worker cores"

@@ -44,14 +44,14 @@ class Dram:
     banks: int
     bank_size: int
     base: int
-    reserved_at_end: int
     alignment: int
     cores: tuple[Xy, ...]
+    banks_per_channel: int = 1
 
     @property
     def bytes_per_bank(self) -> int:
         """What tensors may fill in each bank."""
-        return self.bank_size - self.base - self.reserved_at_end
+        return self.bank_size - self.base
 
     @property
     def total(self) -> int:
@@ -81,6 +81,17 @@ class NocMap:
 class Translated:
     columns: tuple[int, ...]
     rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """For each DRAM bank, the worker core nearest to it on one NoC and on the other."""
+
+    noc_0: tuple[Xy, ...]
+    noc_1: tuple[Xy, ...] = ()
+
+    def on(self, noc: int) -> tuple[Xy, ...]:
+        return self.noc_1 if noc == 1 and self.noc_1 else self.noc_0
 
 
 @dataclass(frozen=True)
@@ -140,7 +151,7 @@ class Chip:
     translated: Translated
     l1: L1
     dram: Dram
-    optimal_workers: tuple[Xy, ...]
+    optimal_workers: Workers
     sfpu: Sfpu
     dispatch: Dispatch
     clock_hz: int
@@ -173,12 +184,17 @@ class Board:
     dispatch: Dispatch
     clock_hz: int
     dram_bandwidth: Bandwidth
+    optimal_workers: Workers
     power_watts: int
     mesh_shape: tuple[int, int] = (1, 1)
     """Rows and columns of chips, as in MeshShape."""
     torus: bool = False
     pcie_devices: int = 1
+    physical_mesh_shape: tuple[int, int] = (0, 0)
+    """The mesh as cabled, where that is not `mesh_shape`."""
     links_between_neighbours: int = 0
+    fabric_links: int = 0
+    """Links that the fabric uses between neighbours, where it does not use all."""
 
     # -- names -------------------------------------------------------------
 
@@ -274,11 +290,11 @@ class Board:
 T = TypeVar("T")
 
 _NESTED: dict[str, type] = {
-    "noc": NocMap, "translated": Translated, "l1": L1, "dram": Dram, "sfpu": Sfpu, "dispatch": Dispatch, "rates": Rates,
+    "noc": NocMap, "translated": Translated, "l1": L1, "dram": Dram, "sfpu": Sfpu, "dispatch": Dispatch, "optimal_workers": Workers, "rates": Rates,
     "dram_bandwidth": Bandwidth, "noc_bytes_per_cycle": NocRates, "ethernet": Ethernet, "pcie": Pcie,
 }  # fmt: skip
 
-_CORE_LISTS = {"cores", "optimal_workers"}
+_CORE_LISTS = {"cores", "noc_0", "noc_1"}
 
 
 def _frozen(key: str, value: Any) -> Any:
@@ -329,11 +345,13 @@ def get(name: str) -> Board:
         raise ValueError(f"unknown board {name!r}: known boards are {', '.join(names())}")
     data = _read("boards", name)
     chip = _chip(data["chip"])
-    inherited = {"dispatch": chip.dispatch, "clock_hz": chip.clock_hz, "dram_bandwidth": chip.dram_bandwidth}
+    inherited = {name: getattr(chip, name) for name in ("dispatch", "clock_hz", "dram_bandwidth", "optimal_workers")}
     given = {key: _frozen(key, value) for key, value in data.items() if key != "chip"}
     rows, columns = given.get("mesh_shape", (1, 1))
     if len(given["harvested"]) == 1:  # one entry stands for all chips
         given["harvested"] *= rows * columns
+    given.setdefault("physical_mesh_shape", (rows, columns))
+    given.setdefault("fabric_links", given.get("links_between_neighbours", 0))
     return Board(**{**inherited, **given, "chip": chip})
 
 
