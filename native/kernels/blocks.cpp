@@ -75,37 +75,67 @@ __attribute__((noinline)) void encode_hard(Row& row, std::uint32_t shared) {
   row = each([&](int i) { return round_shifted<KEEP, DEVICE>(row.part[i]); });
 }
 
-// Float32 bits in, codes out (sign in bit KEEP); the sixteen shared exponents beside them.
+// What a mantissa scaled to 24 bits becomes, the hard way avoided: cut to an integer, then rounded.
 template <int KEEP, bool DEVICE>
-TESSERA_INLINE Row encode(Row (&rows)[16]) {
-  Row magnitudes[16];
-  for (int i = 0; i < 16; ++i) magnitudes[i] = each([&](int p) { return magnitude_of<KEEP, DEVICE>(rows[i].part[p]); });
-  const Row largest = max_of_rows(magnitudes);
-  const Row exponents = each([&](int p) { return largest.part[p] >> FRACTION; });
-  const bool hard = outside(exponents, EASY_LOW, EASY_HIGH);
-  // Scaled so that the unit in the last place of the largest exponent is 1, cutting to an integer is the truncating shift.
+TESSERA_INLINE u32v round_scaled(f32v scaled) {
+#if defined(__AVX2__)
+  if constexpr (!DEVICE) {  // in floating point: the processor's own rounding is to nearest even
+    constexpr float unit = 1.0f / static_cast<float>(1u << (FRACTION + 1 - KEEP));
+#if defined(__AVX512BW__)
+    const __m512 whole = _mm512_roundscale_ps((__m512)scaled, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m512i code = _mm512_cvtps_epi32(_mm512_mul_ps(whole, _mm512_set1_ps(unit)));
+    return (u32v)_mm512_min_epi32(code, _mm512_set1_epi32((1 << KEEP) - 1));
+#else
+    const __m256 whole = _mm256_round_ps((__m256)scaled, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m256i code = _mm256_cvtps_epi32(_mm256_mul_ps(whole, _mm256_set1_ps(unit)));
+    return (u32v)_mm256_min_epi32(code, _mm256_set1_epi32((1 << KEEP) - 1));
+#endif
+  }
+#endif
+  return round_shifted<KEEP, DEVICE>((u32v)__builtin_convertvector(scaled, i32v));
+}
+
+// Sixteen blocks on their way to codes: first their shared exponents, from one look at all of them, then each block by itself
+// from a second look (its lines are still in the L1 cache; keeping them would take more registers than there are).
+template <int KEEP, bool DEVICE>
+struct Encoder {
+  Row exponents;
   Exponents scale, plain;
-  store(scale.of, each([&](int p) { return (127u + 127u + FRACTION - exponents.part[p]) << FRACTION; }));
-  if (__builtin_expect(hard, 0)) store(plain.of, exponents);
-  for (int i = 0; i < 16; ++i) {
-    Row codes;
+  bool hard;
+
+  // `look(i)` gives the float32 bits of block i.
+  template <class Look>
+  TESSERA_INLINE explicit Encoder(Look look) {
+    Row magnitudes[16];
+    for (std::size_t i = 0; i < 16; ++i) {
+      const Row bits = look(i);
+      magnitudes[i] = each([&](int p) { return magnitude_of<KEEP, DEVICE>(bits.part[p]); });
+    }
+    const Row largest = max_of_rows(magnitudes);
+    exponents = each([&](int p) { return largest.part[p] >> FRACTION; });
+    hard = outside(exponents, EASY_LOW, EASY_HIGH);
+    // Scaled so that the unit in the last place of the largest exponent is 1, cutting to an integer is the truncating shift.
+    store_row(scale.of, each([&](int p) { return (127u + 127u + FRACTION - exponents.part[p]) << FRACTION; }));
+    if (__builtin_expect(hard, 0)) store_row(plain.of, exponents);
+    __asm__ volatile("" ::: "memory");  // look again
+  }
+
+  // The codes of block i (sign in bit KEEP).
+  TESSERA_INLINE Row codes(std::size_t i, const Row& bits) const {
+    Row codes = each([&](int p) { return magnitude_of<KEEP, DEVICE>(bits.part[p]); });
     if (__builtin_expect(hard, 0)) {
-      codes = magnitudes[i];
       encode_hard<KEEP, DEVICE>(codes, plain.of[i]);
     } else {
       float factor;
       std::memcpy(&factor, &scale.of[i], 4);
-      codes = each([&](int p) {
-        return round_shifted<KEEP, DEVICE>((u32v)__builtin_convertvector((f32v)magnitudes[i].part[p] * factor, i32v));
-      });
+      codes = each([&](int p) { return round_scaled<KEEP, DEVICE>((f32v)codes.part[p] * factor); });
     }
-    rows[i] = each([&](int p) {
-      const u32v sign = (rows[i].part[p] >> 31) << KEEP;
+    return each([&](int p) {
+      const u32v sign = (bits.part[p] >> 31) << KEEP;
       return codes.part[p] == 0u ? u32v{} : codes.part[p] | sign;
     });
   }
-  return exponents;
-}
+};
 
 // What turns magnitudes into numbers, for sixteen blocks.
 template <int KEEP>
@@ -114,15 +144,15 @@ struct Scales {
   bool hard;
 
   TESSERA_INLINE explicit Scales(const Row& exponents) : hard(outside(exponents, KEEP, EASY_HIGH)) {
-    store(factor.of, each([&](int p) {
+    store_row(factor.of, each([&](int p) {
       const u32v e = exponents.part[p];
       return e == 0u ? u32v{} : (e - (KEEP - 1)) << FRACTION;  // of a zero block, zero
     }));
-    if (__builtin_expect(hard, 0)) store(plain.of, exponents);
+    if (__builtin_expect(hard, 0)) store_row(plain.of, exponents);
   }
 
   // The float32 bits of the codes of block i.
-  TESSERA_INLINE Row decode(const Row& codes, int i) const {
+  TESSERA_INLINE Row decode(const Row& codes, std::size_t i) const {
     float unit;
     std::memcpy(&unit, &factor.of[i], 4);
     return each([&](int p) {
@@ -223,16 +253,14 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
       for (std::size_t face = 0; face < t.faces_down * t.faces_across; ++face) {
         const std::size_t down = face / t.faces_across, across = face % t.faces_across;  // two faces share a cache line of bfloat16
         const std::size_t first = down * g.face_height, column = left + across * BLOCK, block = t.first_block(down, across);
-        Row rows[16];
         if (__builtin_expect(g.face_height == 16 && first + 16 <= t.height && column + BLOCK <= g.columns && !g.swap_elements, 1)) {
           const std::byte* from = source + first * row_size + column * Source::size;
-          for (std::size_t i = 0; i < 16; ++i) {
-            rows[i] = Source::bits(from + i * row_size);
-            __builtin_prefetch(from + i * row_size + AHEAD);
-          }
-          const Row shared = encode<KEEP, DEVICE>(rows);
-          store(tile + block, narrow8(shared));
-          for (std::size_t i = 0; i < 16; ++i) put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, rows[i]);
+          const auto look = [&](std::size_t i) __attribute__((always_inline)) { return Source::bits(from + i * row_size); };
+          for (std::size_t i = 0; i < 16; ++i) __builtin_prefetch(from + i * row_size + AHEAD);
+          const Encoder<KEEP, DEVICE> encoder(look);
+          store(tile + block, narrow8(encoder.exponents));
+          std::byte* codes = tile + t.exponents + block * t.row_bytes;
+          for (std::size_t i = 0; i < 16; ++i) put_codes<KEEP>(codes + i * t.row_bytes, encoder.codes(i, look(i)));
           continue;
         }
         std::uint32_t gathered[16][16] = {};
@@ -243,12 +271,13 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
             gathered[g.swap_elements ? c : r][g.swap_elements ? r : c] = bits;
           }
         }
-        std::memcpy(rows, gathered, sizeof rows);
+        const auto look = [&](std::size_t i) { return load_row(gathered[i]); };
+        const Encoder<KEEP, DEVICE> encoder(look);
         std::uint8_t shared[16];
-        store(shared, narrow8(encode<KEEP, DEVICE>(rows)));
+        store(shared, narrow8(encoder.exponents));
         for (std::size_t i = 0; i < g.face_height; ++i) {
           tile[block + i] = static_cast<std::byte>(shared[i]);
-          put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, rows[i]);
+          put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, encoder.codes(i, look(i)));
         }
       }
     }
@@ -264,7 +293,7 @@ TESSERA_INLINE void unpack_faces(const TileRow& t, const std::byte* tile, std::s
   const std::byte* codes = tile + t.exponents;
   for (std::size_t i = 0; i < 16; ++i, to += row_size) {
     for (std::size_t across = 0; across < t.faces_across; ++across) {
-      const Row row = scales[across].decode(get_codes<KEEP>(codes + (block[across] + i) * t.row_bytes), static_cast<int>(i));
+      const Row row = scales[across].decode(get_codes<KEEP>(codes + (block[across] + i) * t.row_bytes), i);
       Target::put(to + across * BLOCK * Target::size, row, past_caches);
     }
     if (!past_caches) __builtin_prefetch(to + AHEAD, 1);
@@ -295,7 +324,7 @@ void unpack_rows(const TileGrid& g, BlockFormat format, const std::byte* image, 
         const std::byte* codes = tile + t.exponents + block * t.row_bytes;
         std::uint32_t bits[16][16];
         for (std::size_t i = 0; i < g.face_height; ++i)
-          store(bits[i], scales.decode(get_codes<KEEP>(codes + i * t.row_bytes), static_cast<int>(i)));
+          store_row(bits[i], scales.decode(get_codes<KEEP>(codes + i * t.row_bytes), i));
         for (std::size_t r = 0; r < g.face_height && first + r < t.height; ++r)
           for (std::size_t c = 0; c < BLOCK && column + c < g.columns; ++c)
             Target::put1(target + (first + r) * row_size + (column + c) * Target::size, g.swap_elements ? bits[c][r] : bits[r][c]);
@@ -311,19 +340,22 @@ void quantize_run(const std::byte* from, std::byte* to, std::size_t count, bool 
   constexpr std::size_t CHUNK = BLOCK * 16;
   std::size_t done = 0;
   for (; done + CHUNK <= count; done += CHUNK) {
-    Row rows[16];
-    for (std::size_t i = 0; i < 16; ++i) rows[i] = Source::bits(from + (done + i * BLOCK) * Source::size);
-    const Scales<KEEP> scales(encode<KEEP, DEVICE>(rows));
-    for (int i = 0; i < 16; ++i) Target::put(to + (done + static_cast<std::size_t>(i) * BLOCK) * Target::size, scales.decode(rows[i], i), past_caches);
+    const std::byte* source = from + done * Source::size;
+    std::byte* target = to + done * Target::size;
+    const auto look = [&](std::size_t i) __attribute__((always_inline)) { return Source::bits(source + i * BLOCK * Source::size); };
+    const Encoder<KEEP, DEVICE> encoder(look);
+    const Scales<KEEP> scales(encoder.exponents);
+    for (std::size_t i = 0; i < 16; ++i)
+      Target::put(target + i * BLOCK * Target::size, scales.decode(encoder.codes(i, look(i)), i), past_caches);
   }
   if (past_caches) end_streaming();
   if (done == count) return;
   std::uint32_t bits[CHUNK] = {};
   for (std::size_t i = 0; done + i < count; ++i) bits[i] = Source::bits1(from + (done + i) * Source::size);
-  Row rows[16];
-  std::memcpy(rows, bits, sizeof bits);
-  const Scales<KEEP> scales(encode<KEEP, DEVICE>(rows));
-  for (int i = 0; i < 16; ++i) store(bits + static_cast<std::size_t>(i) * BLOCK, scales.decode(rows[i], i));
+  const auto look = [&](std::size_t i) { return load_row(bits + i * BLOCK); };
+  const Encoder<KEEP, DEVICE> encoder(look);
+  const Scales<KEEP> scales(encoder.exponents);
+  for (std::size_t i = 0; i < 16; ++i) store_row(bits + i * BLOCK, scales.decode(encoder.codes(i, look(i)), i));
   for (std::size_t i = 0; done + i < count; ++i) Target::put1(to + (done + i) * Target::size, bits[i]);
 }
 

@@ -85,6 +85,15 @@ TESSERA_INLINE Row each(Function function) {
   return row;
 }
 
+// A row register by register: copied as a whole, it would travel in pieces too small to be read back at once.
+TESSERA_INLINE Row load_row(const void* from) {
+  return each([&](int i) { return load<u32v>(static_cast<const char*>(from) + i * WIDTH); });
+}
+
+TESSERA_INLINE void store_row(void* to, const Row& row) {
+  for (int i = 0; i < REGISTERS; ++i) store(static_cast<char*>(to) + i * WIDTH, row.part[i]);
+}
+
 // The larger of each pair of 16-bit lanes, signed.
 TESSERA_INLINE u32v max16(u32v a, u32v b) {
 #if defined(__AVX512BW__)
@@ -110,7 +119,7 @@ TESSERA_INLINE Row widen8(u8x16 bytes) {
               (u32v)_mm_unpackhi_epi16(high, zero)}};
 #else
   const u32x16 wide = __builtin_convertvector(bytes, u32x16);
-  return load<Row>(&wide);
+  return load_row(&wide);
 #endif
 }
 
@@ -159,8 +168,10 @@ TESSERA_INLINE u8x16 even8(u8x16 a) {
 // Sixteen elements of storage as float32 bits and back. Narrowing to bfloat16 keeps the upper half: exact for numbers on its grid.
 struct Float32 {
   static constexpr std::size_t size = 4;
-  static TESSERA_INLINE Row bits(const std::byte* from) { return load<Row>(from); }
-  static TESSERA_INLINE void put(std::byte* to, const Row& row, bool past_caches) { put_vector(to, row, past_caches); }
+  static TESSERA_INLINE Row bits(const std::byte* from) { return load_row(from); }
+  static TESSERA_INLINE void put(std::byte* to, const Row& row, bool past_caches) {
+    for (int i = 0; i < REGISTERS; ++i) put_vector(to + i * WIDTH, row.part[i], past_caches);
+  }
   static TESSERA_INLINE std::uint32_t bits1(const std::byte* from) { return load<std::uint32_t>(from); }
   static TESSERA_INLINE void put1(std::byte* to, std::uint32_t v) { store(to, v); }
 };
@@ -179,7 +190,7 @@ struct Bfloat16 {
                 (u32v)_mm_unpackhi_epi16(zero, high)}};
 #else
     const u32x16 wide = __builtin_convertvector(load<u16x16>(from), u32x16) << 16;
-    return load<Row>(&wide);
+    return load_row(&wide);
 #endif
   }
   static TESSERA_INLINE void put(std::byte* to, const Row& row, bool past_caches) {
