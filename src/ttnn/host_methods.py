@@ -22,7 +22,7 @@ from tessera.runtime.buffer import Buffer
 from tessera.runtime.tensor import Tensor
 
 
-def _image(tensor: Tensor, index: int) -> torch.Tensor:
+def image_of(tensor: Tensor, index: int) -> torch.Tensor:
     """The bytes of one part, as this tensor's own spec lays them out."""
     same = tensor.buffer.spec is tensor.spec
     return tensor.buffer.image(index) if same else pack(tensor.part(index), tensor.spec)
@@ -35,7 +35,7 @@ def _whole(spec: TensorSpec) -> TensorSpec:
 
 def padded_values(tensor: Tensor, index: int = 0) -> torch.Tensor:
     """The values of one part with the padding around them."""
-    return unpack(_image(tensor, index), _whole(tensor.spec))
+    return unpack(image_of(tensor, index), _whole(tensor.spec))
 
 
 def _of_images(tensor: Tensor, spec: TensorSpec, images: list[torch.Tensor | None]) -> Tensor:
@@ -156,7 +156,7 @@ def reshape(tensor: Tensor, *shapes: Any) -> Tensor:
     made = spec.replace(shape=resolved_shape("reshape", spec.volume, tuple(shapes[0])))
     if spec.padded_dims == spec.dims == made.dims or (spec.layout is Layout.ROW_MAJOR and spec.padded_dims == (spec.dims or (1,))):
         return Tensor.of(made, Buffer(made, _each(tensor, lambda i: tensor.part(i).reshape(made.dims))), tensor.topology)
-    return _of_images(tensor, made, _each(tensor, lambda i: _image(tensor, i)))
+    return _of_images(tensor, made, _each(tensor, lambda i: image_of(tensor, i)))
 
 
 METHODS: dict[str, Callable[..., Any]] = {

@@ -21,7 +21,7 @@ from tessera.memory.mesh import SINGLE, TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.device import Device
 from tessera.runtime.tensor import Tensor
-from ttnn import host_methods
+from ttnn import host_buffer, host_methods
 from ttnn.core import element_size
 from ttnn.types import StorageType
 
@@ -264,7 +264,7 @@ def _to_numpy(tensor: Tensor, mesh_composer: Any = None) -> np.ndarray[Any, Any]
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
-METHODS |= host_methods.METHODS
+METHODS |= host_methods.METHODS | host_buffer.METHODS
 METHODS |= {"update_tensor_topology": _update_topology, "to": _to, "cpu": _cpu, "to_torch": _to_torch, "to_numpy": _to_numpy}
 
 

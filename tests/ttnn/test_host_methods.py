@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -81,3 +82,33 @@ def test_brackets_refuse_strides_and_block_floats_on_the_host() -> None:
         _ = ttnn.Tensor([1.0, 2.0], [1, 2], ttnn.bfloat8_b, TILE)[0]
     with pytest.raises(IndexError):
         _ = tensor((2, 3))[5]
+
+
+class TestBytes:
+    def test_host_buffers_are_the_bytes_of_the_chip(self) -> None:
+        buffer = ttnn.Tensor([1.0, 2.0], [1, 2], ttnn.float32, ROW).host_buffer()
+        shard = buffer.get_shard(ttnn.MeshCoordinate(0, 0))
+        assert buffer.shape() == ttnn.MeshShape(1, 1)
+        assert np.asarray(shard).view(np.float32).tolist() == [1.0, 2.0]
+        assert len(ttnn.Tensor([1.0], [1, 1], ttnn.bfloat8_b, TILE).host_buffer().get_shard(ttnn.MeshCoordinate(0, 0))) == 1088
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            buffer.get_shard(ttnn.MeshCoordinate(0, 1))
+
+    @pytest.mark.parametrize(("strategy", "shard"), [("HEIGHT", (32, 64)), ("WIDTH", (64, 32)), ("BLOCK", (32, 32))])
+    def test_each_core_holds_its_shard(self, strategy: str, shard: tuple[int, int]) -> None:
+        device = ttnn.open_device(device_id=0)
+        try:
+            source = torch.arange(64 * 64, dtype=torch.float32).reshape(64, 64)
+            columns, rows = (2, 2) if strategy == "BLOCK" else (2, 1)
+            grid = ttnn.CoreRangeSet([ttnn.CoreRange((0, 0), (columns - 1, rows - 1))])
+            spec = ttnn.ShardSpec(grid, shard, ttnn.ShardOrientation.ROW_MAJOR)
+            config = ttnn.MemoryConfig(getattr(ttnn.TensorMemoryLayout, f"{strategy}_SHARDED"), ttnn.BufferType.L1, spec)
+            sharded = ttnn.from_torch(source, ttnn.float32, layout=TILE, device=device, memory_config=config)
+            second = sharded.extract_shard(1)
+            assert second.shape == (1, 1, *shard)
+            expected = source[32:, :] if strategy == "HEIGHT" else source[: shard[0], 32:]
+            assert torch.equal(torch.tensor(second.to_list())[0, 0], expected)
+            with pytest.raises(RuntimeError, match="holds no shard"):
+                sharded.extract_shard(ttnn.CoreCoord(5, 5))
+        finally:
+            ttnn.close_device(device)
