@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from tessera.cli.terminal import Table, amount, duration, show
 from tessera.runtime import telemetry
@@ -11,6 +11,7 @@ from tessera.runtime.telemetry import DeviceSnapshot
 
 #: Operations a table shows before it sums up the rest.
 MOST_ROWS = 24
+MOST_DEVICES = 4
 
 
 def devices() -> list[DeviceSnapshot]:
@@ -36,19 +37,30 @@ def memory_of(one: DeviceSnapshot, kind: str) -> str:
     use = one.memory.get(kind)
     if use is None or not use.peak_per_bank:
         return "-"
-    return f"{amount(use.peak)} ({amount(use.peak_per_bank)} of {amount(use.bytes_per_bank)} per bank)"
+    return f"{amount(use.peak)} ({amount(use.peak_per_bank)} of {amount(use.bytes_per_bank)} a bank)"
 
 
-def device_rows(snapshots: Iterable[DeviceSnapshot]) -> Iterator[tuple[str, ...]]:
-    for one in snapshots:
-        chips = one.board if len(one.chips) == 1 else f"{one.board} {'x'.join(map(str, one.mesh_shape))}"
-        numbers = (str(one.operations_run), str(one.programs_cached), duration(one.busy_host_seconds), str(one.tensors_alive))
-        yield chips, *numbers, memory_of(one, "L1"), memory_of(one, "DRAM")
+#: The rows of the device table. A device is a column: most programs open one, and its figures are words.
+FIGURES: tuple[tuple[str, Callable[[DeviceSnapshot], str]], ...] = (
+    ("operations", lambda one: str(one.operations_run)),
+    ("programs cached", lambda one: str(one.programs_cached)),
+    ("computing", lambda one: duration(one.busy_host_seconds)),
+    ("tensors alive at the end", lambda one: str(one.tensors_alive)),
+    ("peak L1", lambda one: memory_of(one, "L1")),
+    ("peak DRAM", lambda one: memory_of(one, "DRAM")),
+)
+
+
+def device_name(one: DeviceSnapshot) -> str:
+    return one.board if len(one.chips) == 1 else f"{one.board} {'x'.join(map(str, one.mesh_shape))}"
 
 
 def device_table(snapshots: Iterable[DeviceSnapshot]) -> Table:
-    columns = ("device", "operations", "programs", "computing", "tensors left", "peak L1", "peak DRAM")
-    return Table("devices", columns, list(device_rows(snapshots)), frozenset(columns[1:5]))
+    found = list(snapshots)
+    shown = found[-MOST_DEVICES:]
+    rows = [(what, *(figure(one) for one in shown)) for what, figure in FIGURES]
+    title = "devices" if shown == found else f"devices: the last {len(shown)} of {len(found)}"
+    return Table(title, ("", *map(device_name, shown)), rows)
 
 
 def show_summary(seconds: float) -> None:
