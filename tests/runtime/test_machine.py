@@ -165,11 +165,11 @@ def test_memory_view_and_the_tables_on_paper(device: Any, tmp_path: Path, monkey
         "one_l1_usage_summary.csv",
         "one_memory_usage_summary.csv",
     ]
-    detail = list(csv.reader((folder / "one_detailed_memory_usage.csv").open()))
+    detail = list(csv.reader((folder / "one_detailed_memory_usage.csv").read_text().splitlines()))
     assert [row for row in detail if row[3] == "yes"] == [
         ["L1", str(t.buffer_address()), "2048", "yes", "32x64", "BFLOAT16", "INTERLEAVED", "2", "2048"]
     ]
-    cores = list(csv.reader((folder / "one_l1_usage_summary.csv").open()))
+    cores = list(csv.reader((folder / "one_l1_usage_summary.csv").read_text().splitlines()))
     assert [row[:3] for row in cores[1:] if row[1] != "0"] == [["0-0", "1", "2048"], ["1-0", "1", "2048"]]
     ttnn.device.EnableMemoryReports()
     try:

@@ -157,7 +157,8 @@ class DeviceMemory:
             address = region.take(size, top_down=top_down)
         if address is None:
             raise RuntimeError(self._out_of_memory(plan, region))
-        made = region.owners[address] = Allocation(plan, region, address)
+        made = Allocation(plan, region, address)
+        region.file(address, made)
         return made
 
     def allocate_bytes(self, buffer_type: BufferType, size_per_bank: int) -> Allocation:
@@ -174,7 +175,7 @@ class DeviceMemory:
             raise RuntimeError(self._out_of_memory(plan, region))
         made = Allocation(plan, region, address)
         if size:
-            region.owners[address] = made
+            region.file(address, made)
         return made
 
     def free(self, allocation: Allocation) -> None:
@@ -271,7 +272,7 @@ class DeviceMemory:
     def view(self, buffer_type: BufferType) -> MemoryView:
         region = self.region(buffer_type)
         with self._lock:
-            blocks = region.blocks()
+            blocks = region.blocks() or [(region.base, 0, False)]
             allocated, largest = region.allocated, region.largest_free()
         last = len(blocks) - 1
         top_down = _TOP_DOWN[buffer_type]  # blocks are numbered from the end that fills first
@@ -294,7 +295,7 @@ class DeviceMemory:
 
     def use(self, buffer_type: BufferType) -> MemoryUse:
         region = self.region(buffer_type)
-        return MemoryUse(self.num_banks(buffer_type), region.size, region.allocated, region.peak, len(region.live))
+        return MemoryUse(self.num_banks(buffer_type), region.size, region.allocated, region.peak, region.count)
 
     def reset_peaks(self) -> None:
         """Peaks count from now on."""
