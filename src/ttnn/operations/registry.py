@@ -18,3 +18,8 @@ from ttnn.operations import unary as unary
 from ttnn.operations import unary_glu as unary_glu
 from ttnn.operations import unary_typecast as unary_typecast
 from ttnn.operations import reduction as reduction
+from ttnn.operations import spreading as spreading
+from ttnn.operations import tilizing as tilizing
+from ttnn.operations import backward as backward
+from ttnn.operations import backward_binary as backward_binary
+from ttnn.operations import complex as complex
