@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from loguru import logger
 
 _CACHE = Path.home() / ".cache" / "ttnn"
 
@@ -113,6 +112,8 @@ class Config:
             if name not in FIELDS:
                 if strict:
                     raise ValueError(f"unknown configuration key {name!r}{where}; the keys are {', '.join(FIELDS)}")
+                from loguru import logger  # only a strange file needs it, and it is slow to import
+
                 logger.warning(f"ttnn: configuration key {name!r}{where} is not known and is left out")
                 continue
             try:
