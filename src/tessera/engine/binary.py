@@ -61,10 +61,6 @@ def _ldexp(a: Tensor, b: Tensor) -> Tensor:
     return a * torch.exp2(b)
 
 
-def _logaddexp2(a: Tensor, b: Tensor) -> Tensor:
-    return torch.logaddexp2(a, b)
-
-
 def _left_shift(a: Tensor, b: Tensor) -> Tensor:
     return torch.where((b >= 0) & (b < 32), a << b.clamp(0, 31), 0)
 
@@ -80,10 +76,6 @@ def _logical_right_shift(a: Tensor, b: Tensor) -> Tensor:
 def _isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: float = 0.0) -> Tensor:
     a, b = torch.broadcast_tensors(a.to(torch.float64), b.to(torch.float64))
     return torch.isclose(a, b, rtol, atol, bool(equal_nan)).to(torch.float32)
-
-
-def _nextafter(a: Tensor, b: Tensor) -> Tensor:
-    return torch.nextafter(a, b)
 
 
 def _div_no_nan(a: Tensor, b: Tensor) -> Tensor:
@@ -102,10 +94,6 @@ def _clamped_silu_glu(gate: Tensor, up: Tensor, limit: float) -> Tensor:
 def _situ_glu(gate: Tensor, up: Tensor, beta1: float, beta2: float) -> Tensor:
     """A soft-capped gate under its sigmoid, times a soft-capped other half."""
     return beta1 * torch.tanh(gate / beta1) * torch.sigmoid(gate) * (beta2 * torch.tanh(up / beta2))
-
-
-def _hypot(a: Tensor, b: Tensor) -> Tensor:
-    return torch.hypot(a, b)
 
 
 def _rows() -> dict[str, Pair]:
@@ -148,12 +136,13 @@ def _rows() -> dict[str, Pair]:
         "lcm": Pair(lambda a, b: a, torch.lcm),
         "ldexp": Pair(_ldexp),
         "logaddexp": Pair(torch.logaddexp),
-        "logaddexp2": Pair(_logaddexp2),
+        "logaddexp2": Pair(torch.logaddexp2),
         "xlogy": Pair(torch.xlogy),
         "atan2": Pair(torch.atan2),
-        "hypot": Pair(_hypot),
-        "nextafter": Pair(_nextafter),
+        "hypot": Pair(torch.hypot),
+        "nextafter": Pair(torch.nextafter),
         "bias_gelu": Pair(lambda a, b: _gelu(a + b)),
+        "bias_gelu_tanh": Pair(lambda a, b: STEPS["gelu_tanh"].compute(a + b)),
         "prelu": Pair(lambda a, b: torch.where(a < 0, a * b, a), single=True),
         "clamped_silu_glu": Pair(_clamped_silu_glu),
         "situ_glu": Pair(_situ_glu),

@@ -55,12 +55,6 @@ def _cbrt(x: Tensor) -> Tensor:
     return torch.copysign(x.abs().pow(1 / 3), x)
 
 
-def _logit(x: Tensor, eps: float | None = None) -> Tensor:
-    if eps is not None:
-        x = x.clamp(eps, 1.0 - eps)
-    return torch.log(x / (1 - x))
-
-
 def _mish(x: Tensor) -> Tensor:
     return x * torch.tanh(F.softplus(x, threshold=40.0))
 
@@ -98,10 +92,6 @@ def _softsign(x: Tensor) -> Tensor:
 
 def _silu(x: Tensor) -> Tensor:
     return torch.where(x == -math.inf, torch.zeros_like(x), x * torch.sigmoid(x))
-
-
-def _hardswish(x: Tensor) -> Tensor:
-    return x * ((x + 3.0).clamp(0.0, 6.0) / 6.0)
 
 
 def _threshold(x: Tensor, threshold: float, value: float) -> Tensor:
@@ -228,14 +218,14 @@ def _rows() -> dict[str, Step]:
         "round": Step(_round),
         "frac": Step(torch.frac, single=True),
         "relu": Step(torch.relu, torch.relu, **exact),
-        "relu6": Step(lambda x: x.clamp(0.0, 6.0), lambda x: x.clamp(0, 6), single=True),
+        "relu6": Step(F.relu6, lambda x: x.clamp(0, 6), single=True),
         "relu_max": Step(lambda x, v: torch.relu(x.clamp(max=v)), lambda x, v: torch.relu(x.clamp(max=math.floor(v))), single=True),
         "relu_min": Step(lambda x, v: torch.relu(x.clamp(min=v)), lambda x, v: torch.relu(x.clamp(min=math.floor(v))), single=True),
         "clamp": Step(_clamp, _clamp, single=True),
         "clamp_float": Step(_clamp, single=True),
         "maximum": Step(_MAXIMUM, lambda x, v: x.clamp(min=int(v)), single=True),
         "minimum": Step(_MINIMUM, lambda x, v: x.clamp(max=int(v)), single=True),
-        "hardtanh": Step(lambda x, low=-1.0, high=1.0: x.clamp(low, high), single=True),
+        "hardtanh": Step(lambda x, low=-1.0, high=1.0: F.hardtanh(x, low, high), single=True),
         "hardshrink": Step(lambda x, lambd=0.5: F.hardshrink(x, lambd), single=True),
         "softshrink": Step(lambda x, lambd=0.5: F.softshrink(x, lambd)),
         "threshold": Step(_threshold, single=True),
@@ -270,7 +260,7 @@ def _rows() -> dict[str, Step]:
         "log1p": Step(torch.log1p, **exact),
         "sigmoid": Step(torch.sigmoid),
         "log_sigmoid": Step(F.logsigmoid),
-        "logit": Step(_logit),
+        "logit": Step(lambda x, eps=None: torch.logit(x, eps)),
         "softplus": Step(_softplus),
         # roots and powers
         "sqrt": Step(torch.sqrt, flush=False, **exact),
@@ -305,8 +295,8 @@ def _rows() -> dict[str, Step]:
         "silu": Step(_silu),
         "mish": Step(_mish),
         "hardmish": Step(_hardmish),
-        "hardsigmoid": Step(lambda x: (x + 3.0).clamp(0.0, 6.0) / 6.0),
-        "hardswish": Step(_hardswish),
+        "hardsigmoid": Step(F.hardsigmoid),
+        "hardswish": Step(F.hardswish),
         "softsign": Step(_softsign),
         "elu": Step(_elu, single=True),
         "celu": Step(_celu, single=True),
@@ -328,6 +318,7 @@ def _rows() -> dict[str, Step]:
         "rsub": Step(lambda x, v: v - x, lambda x, v: int(v) - x, single=True),
         "multiply": Step(lambda x, v: x * v, lambda x, v: x * int(v), single=True),
         "divide": Step(lambda x, v: x / v, single=True),
+        "div_no_nan": Step(lambda x, v: x / v if v else x * 0.0, single=True),
         "remainder": Step(_remainder, lambda x, v: torch.remainder(x, int(v))),
         "fmod": Step(_fmod, lambda x, v: torch.fmod(x, int(v))),
         "remainder_float": Step(_remainder),

@@ -126,6 +126,20 @@ def check_whole(op_type: str, dtype: DataType) -> None:
     )
 
 
+#: Steps that take fewer dtypes than the others: the float steps of the device operation they stand for.
+ONLY = {
+    "LGAMMA": frozenset({DataType.BFLOAT16, DataType.FLOAT32}),
+    "LOGICAL_NOT_UNARY": frozenset(DataType) - {INT8},
+}
+
+
+def check_only(op_type: str, dtype: DataType) -> None:
+    if op_type in ONLY and dtype not in ONLY[op_type]:
+        raise RuntimeError(
+            f"Unary: {op_type} requires one of {', '.join(sorted(d.name for d in ONLY[op_type]))}; Unsupported data format {name_of(dtype)}"
+        )
+
+
 def check_float8(dtype: DataType) -> None:
     require(
         dtype != DataType.FP8_E4M3,

@@ -23,3 +23,4 @@ from ttnn.operations import tilizing as tilizing
 from ttnn.operations import backward as backward
 from ttnn.operations import backward_binary as backward_binary
 from ttnn.operations import complex as complex
+from ttnn.operations import binary_gates as binary_gates

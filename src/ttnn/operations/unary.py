@@ -17,7 +17,8 @@ from tessera.formats.dtype import DataType
 from tessera.memory.config import MemoryConfig
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
-from ttnn.operations.activations import ACTIVATIONS, as_steps, check_whole, fp32
+from ttnn.operations.activations import ACTIVATIONS, INT32, UINT32, as_steps, check_whole, fp32
+from ttnn.operations.binary_rules import FLOAT32, MULTIPLICATION, check_dtypes
 from ttnn.operations.rules import name_of, require, require_device
 from ttnn.operations.unary_rules import run_unary
 
@@ -218,7 +219,7 @@ def polygamma(input_tensor: Tensor, k: int, *, memory_config: MemoryConfig | Non
 @operation("ttnn.multigammaln", golden=lambda input_tensor, **_: torch.special.multigammaln(input_tensor.float(), 4).to(input_tensor.dtype))
 def multigammaln(input_tensor: Tensor, *, memory_config: MemoryConfig | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension four."""
-    return run_unary("multigammaln", input_tensor, ("LGAMMA",), (("multigammaln", ()),), memory_config)
+    return run_unary("multigammaln", input_tensor, ("LGAMMA",), (("multigammaln", ()),), memory_config, programs=4)
 
 
 @operation("ttnn.logical_not_", golden=lambda input_tensor, **_: torch.logical_not(input_tensor).to(input_tensor.dtype))
@@ -259,5 +260,10 @@ def unary_chain(
 def polyval(input_tensor_a: Tensor, coeffs: Sequence[float], *, memory_config: MemoryConfig | None = None) -> Tensor:
     """The polynomial with these coefficients, highest power first, by Horner's rule."""
     require(len(coeffs) > 0, "polyval: coeffs must not be empty")
-    program = (("fill", (fp32(coeffs[0]),)),) if len(coeffs) == 1 else (("polyval", tuple(fp32(c) for c in coeffs)),)
-    return run_unary("polyval", input_tensor_a, ("MUL_UNARY_SFPU",), program, memory_config, programs=max(1, 2 * len(coeffs) - 2))
+    require_device("polyval", input_tensor_a)
+    dtype = input_tensor_a.spec.dtype
+    check_dtypes(MULTIPLICATION, "MUL", dtype)
+    widened = dtype in (INT32, UINT32)
+    program = (("polyval", tuple(fp32(c) for c in coeffs)),)
+    programs = min(len(coeffs), 3) + widened
+    return run_unary("polyval", input_tensor_a, (), program, memory_config, dtype=FLOAT32 if widened else None, programs=programs)

@@ -10,7 +10,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
-from ttnn.operations.activations import check_float8, check_whole
+from ttnn.operations.activations import check_float8, check_only, check_whole
 from ttnn.operations.rules import require, require_device
 
 
@@ -76,6 +76,7 @@ def run_unary(
     require_device(name, tensor)
     for op_type in op_types:
         check_whole(op_type, tensor.spec.dtype)
+        check_only(op_type, tensor.spec.dtype)
     check_float8(tensor.spec.dtype)
     check_ready(tensor, output_tensor)
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
