@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tessera.graph.compiler import Compiled, CompileDepth, Options, compile_graph, report
-from tessera.graph.executor import evaluate
-from tessera.graph.ir import Graph, GraphError, Kind
-from tessera.graph.passes.place import CHIPS, Chip
 
 from pybuda.config import CompilerConfig, _get_global_compiler_config
 from pybuda.frontend import chain
 from pybuda.tensor import TensorFromPytorch
+from tessera.graph.compiler import Compiled, CompileDepth, Options, compile_graph, report
+from tessera.graph.executor import evaluate
+from tessera.graph.ir import Graph, GraphError, Kind
+from tessera.graph.passes.place import CHIPS, Chip
 
 if TYPE_CHECKING:
     from pybuda.ttdevice import TTDevice
@@ -149,7 +149,7 @@ def _checker(leaves: list[torch.Tensor], targets: list[torch.Tensor], verify_cfg
     reference: list[torch.Tensor] = []
 
     def watch(depth: CompileDepth, name: str, graph: Graph) -> None:
-        if not graph.outputs or graph.of(Kind.GRADIENT) and depth.value >= CompileDepth.BUDA_GRAPH_PRE_PLACER.value and name == "lower":
+        if not graph.outputs or (graph.of(Kind.GRADIENT) and depth.value >= CompileDepth.BUDA_GRAPH_PRE_PLACER.value and name == "lower"):
             return
         forward = evaluate(graph, [*leaves, *targets][: len(graph.of(Kind.INPUT, Kind.TARGET))])
         if not reference:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loguru import logger
-from tessera.graph.compiler import CompileDepth
-from tessera.graph.formats import DataFormat, MathFidelity
 
 from pybuda._C import DRAMPlacementAlgorithm, NodeEpochType
 from pybuda._C.backend_api import DeviceMode
 from pybuda._C.enums import JsonEnum
 from pybuda.tensor import warn_once
+from tessera.graph.compiler import CompileDepth
+from tessera.graph.formats import DataFormat, MathFidelity
 
 
 class PerfTraceLevel(JsonEnum):

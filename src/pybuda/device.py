@@ -123,7 +123,7 @@ class Device:
             raise RuntimeError(f"{self!r} has no module yet; place_module first, then push inputs")
         value: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list, Mapping)) else tensors
         sample = self.sample
-        if isinstance(value, Mapping) or hasattr(value, "data") and isinstance(getattr(value, "data", None), Mapping):
+        if isinstance(value, Mapping) or (hasattr(value, "data") and isinstance(getattr(value, "data", None), Mapping)):
             named = dict(value.items())
             if sample is not None and sample.names and set(sample.names) == set(named):
                 named = {n: named[n] for n in sample.names}

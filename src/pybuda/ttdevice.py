@@ -7,10 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tessera.graph.compiler import CompileDepth
-from tessera.graph.executor import Executor
-from tessera.graph.formats import DataFormat
-from tessera.graph.ir import Graph
 
 from pybuda._C.backend_api import BackendDevice, BackendType, DeviceMode
 from pybuda.compile import CompileResults, compile_device
@@ -20,6 +16,10 @@ from pybuda.module import Module
 from pybuda.optimizers import Optimizer, State
 from pybuda.pipeline.context import context
 from pybuda.tensor import Tensor, TensorFromPytorch, to_pt_tensor
+from tessera.graph.compiler import CompileDepth
+from tessera.graph.executor import Executor
+from tessera.graph.formats import DataFormat
+from tessera.graph.ir import Graph
 
 
 def default_arch() -> BackendDevice:

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from tessera.graph.compiler import CompileDepth
-from tessera.graph.executor import Executor
-from tessera.graph.passes import Autograd
 
 from pybuda._C.backend_api import BackendType
 from pybuda.config import _get_global_compiler_config
@@ -18,6 +15,9 @@ from pybuda.run import api
 from pybuda.tensor import to_pt_tensors
 from pybuda.verify.compare import compare_tensor_to_golden
 from pybuda.verify.config import VerifyConfig
+from tessera.graph.compiler import CompileDepth
+from tessera.graph.executor import Executor
+from tessera.graph.passes import Autograd
 
 
 def _random(shape: Any, uniform: bool, centred: bool) -> torch.Tensor:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from tessera.graph.formats import DataFormat
 
 from pybuda._C.backend_api import BackendDevice, BackendType, DeviceMode
 from pybuda._C.enums import JsonEnum
+from tessera.graph.formats import DataFormat
 
 
 class TestKind(JsonEnum):

@@ -224,8 +224,7 @@ class Builder:
             return text
         produced = compute if node.dtype.is_floating_point else node.dtype
         if op.family == "getitem":
-            produced = out if held(node.inputs[0], self.exact) is out else torch.float32
-            return self.finish(node, text, produced, certain=False)
+            return self.taken(node, text, out)
         if op.family == "make" or (not floats and node.dtype.is_floating_point):
             return self.finish(node, text, torch.float32, certain=False)
         rounded = (
@@ -236,6 +235,15 @@ class Builder:
             else False
         )
         return text if rounded else self.finish(node, text, produced)
+
+    def taken(self, node: Node, text: str, out: torch.dtype) -> str:
+        """One of several results. All but the first may be statistics that the kernel made for its own derivative, in the precision it chose."""
+        whole = node.inputs[0]
+        kinds = {held(i, self.exact) for i in whole.inputs if i.dtype.is_floating_point}
+        native = kinds <= {out} and whole.op not in _WIDE_ONLY
+        if native and node.attrs["index"] > 0:
+            return text
+        return self.finish(node, text, out if native else torch.float32, certain=native)
 
     def finish(self, node: Node, text: str, produced: torch.dtype, certain: bool = True) -> str:
         """Round a result to the node's format, where the kernel has not done so."""
