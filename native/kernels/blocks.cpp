@@ -169,10 +169,10 @@ struct Scales {
 };
 
 template <int KEEP>
-TESSERA_INLINE void put_codes(std::byte* to, const Row& codes) {
+TESSERA_INLINE void put_codes(std::byte* to, const Row& codes, bool past_caches) {
   const u8x16 bytes = narrow8(codes);
   if constexpr (KEEP == 7) {
-    store(to, bytes);
+    put_vector(to, bytes, past_caches);
   } else if constexpr (KEEP == 3) {
     const u16x8 pairs = (u16x8)bytes;
     const u8x16 merged = (u8x16)(pairs | (pairs >> 4));
@@ -242,7 +242,8 @@ constexpr std::size_t AHEAD = 512;
 // Two faces side by side of bfloat16: one register a row. Eight bits of mantissa leave room to shift in sixteen, so all
 // of the definition (infinities and tiny numbers too) is done in sixteen-bit lanes, twice as many at a time.
 template <int KEEP>
-TESSERA_INLINE void pack_two_faces(const TileRow& t, std::byte* tile, std::size_t down, const std::byte* from, std::size_t row_size) {
+TESSERA_INLINE void pack_two_faces(const TileRow& t, std::byte* tile, std::size_t down, const std::byte* from, std::size_t row_size,
+                                   bool past_caches) {
   const __m512i magnitude = _mm512_set1_epi16(0x7fff);
   __m512i quads[4], octets[2];
   for (std::size_t q = 0; q < 4; ++q) {
@@ -285,8 +286,8 @@ TESSERA_INLINE void pack_two_faces(const TileRow& t, std::byte* tile, std::size_
     __m256i bytes = _mm512_cvtepi16_epi8(signed_code);
     __asm__("" : "+x"(bytes));
     if constexpr (KEEP == 7) {
-      store(to[0], _mm256_castsi256_si128(bytes));
-      store(to[1], _mm256_extracti128_si256(bytes, 1));
+      put_vector(to[0], _mm256_castsi256_si128(bytes), past_caches);
+      put_vector(to[1], _mm256_extracti128_si256(bytes, 1), past_caches);
     } else {
       const __m256i merged = _mm256_and_si256(_mm256_or_si256(bytes, _mm256_srli_epi16(bytes, 4)), _mm256_set1_epi16(0xff));
       const __m256i packed = _mm256_packus_epi16(merged, merged);
@@ -304,6 +305,10 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
   std::uint32_t pad_bits;
   std::memcpy(&pad_bits, &pad, 4);
   const std::size_t row_size = g.columns * Source::size;
+  // Only codes of a byte come in pieces large enough; a face's rows lie end to end, so whole lines are written.
+  const bool past_caches = KEEP == 7 && g.face_height == 16 &&
+                           g.matrices * g.tile_rows() * g.tile_columns() * format.tile_bytes(g.tile_elements()) > tessera::STREAM_BYTES &&
+                           streamable(image, 64);
   for (std::size_t index = begin; index < end; ++index) {
     const TileRow t(g, format, index);
     const std::byte* source = values + (index / g.tile_rows() * g.rows + t.top) * row_size;
@@ -314,7 +319,7 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
       if constexpr (!DEVICE && KEEP > 1 && Source::size == 2) {
         if (g.face_height == 16 && t.faces_across == 2 && !g.swap_elements && t.height == g.tile_height && left + 32 <= g.columns) {
           for (std::size_t down = 0; down < t.faces_down; ++down)
-            pack_two_faces<KEEP>(t, tile, down, source + down * 16 * row_size + left * Source::size, row_size);
+            pack_two_faces<KEEP>(t, tile, down, source + down * 16 * row_size + left * Source::size, row_size, past_caches);
           continue;
         }
       }
@@ -329,7 +334,7 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
           const Encoder<KEEP, DEVICE> encoder(look);
           store(tile + block, narrow8(encoder.exponents));
           std::byte* codes = tile + t.exponents + block * t.row_bytes;
-          for (std::size_t i = 0; i < 16; ++i) put_codes<KEEP>(codes + i * t.row_bytes, encoder.codes(i, look(i)));
+          for (std::size_t i = 0; i < 16; ++i) put_codes<KEEP>(codes + i * t.row_bytes, encoder.codes(i, look(i)), past_caches);
           continue;
         }
         std::uint32_t gathered[16][16] = {};
@@ -346,11 +351,12 @@ void pack_rows(const TileGrid& g, BlockFormat format, const std::byte* values, s
         store(shared, narrow8(encoder.exponents));
         for (std::size_t i = 0; i < g.face_height; ++i) {
           tile[block + i] = static_cast<std::byte>(shared[i]);
-          put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, encoder.codes(i, look(i)));
+          put_codes<KEEP>(tile + t.exponents + (block + i) * t.row_bytes, encoder.codes(i, look(i)), false);
         }
       }
     }
   }
+  if (past_caches) end_streaming();
 }
 
 // Sixteen rows of a tile, all its faces side by side: whole cache lines are written at once.
