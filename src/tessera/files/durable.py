@@ -63,9 +63,9 @@ def write_whole(path: Path, pieces: Iterable[Piece], size: int) -> None:
             os.fsync(file)
             if not named:
                 os.link(f"/proc/self/fd/{file}", hidden, src_dir_fd=folder, follow_symlinks=True)
+            os.replace(hidden, path)  # at once: a writer killed between its two names would leave the hidden one
         finally:
             os.close(file)
-        os.replace(hidden, path)
         with contextlib.suppress(OSError):  # not every file system syncs a folder
             os.fsync(folder)
     except OSError as error:
