@@ -6,6 +6,7 @@
 
 #include "bindings.hpp"
 #include "engine/elementwise.hpp"
+#include "engine/launcher.hpp"
 #include "engine/rows.hpp"
 
 namespace {
@@ -153,4 +154,5 @@ void bind_engine(nb::module_& module) {
   module.def("cumsum", cumsum, "Running sums of each row.");
   module.def("sort", sort, "The first `keep` elements of each row in order, and their places.");
   module.def("permute", permute, "A contiguous copy with its dimensions in another order.");
+  if (add_launcher(module.ptr()) < 0) throw nb::python_error();
 }

@@ -47,7 +47,7 @@ typedef u32v u32v_any __attribute__((aligned(2), may_alias));
 constexpr std::size_t LANES = TESSERA_VECTOR_BYTES / 4;
 constexpr std::size_t PAIR = 2 * LANES;
 
-TESSERA_INLINE f32v all(float x) { return f32v{} + x; }
+TESSERA_INLINE f32v all(float x) { return x - f32v{}; }  // -0.0 stays what it is
 TESSERA_INLINE i32v bits(f32v x) { return reinterpret_cast<i32v>(x); }
 TESSERA_INLINE u32v ubits(f32v x) { return reinterpret_cast<u32v>(x); }
 TESSERA_INLINE f32v real(i32v x) { return reinterpret_cast<f32v>(x); }

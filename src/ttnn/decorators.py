@@ -12,40 +12,29 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from tessera.runtime.launch import Launch, recording, rounded
+from tessera.engine.native.direct import direct_of
+from tessera.formats.dtype import DataType
+from tessera.runtime.launch import Launch, recording
+from tessera.runtime.launcher import VALUE_TYPES, Caller, Plan, equip, recording_begins, recording_ends
 from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.tensor import Tensor
 from ttnn.binding import Binding, interface
 
 REGISTERED_OPERATIONS: dict[str, Operation] = {}
 
-#: Argument types whose equality is enough to know that a call is the same call. Everything else makes a call too rich to remember.
-_PLAIN = {int, float, bool, str, type(None)}
-_VALUE_TYPES: set[type] = set()
 
 
 def plain_value_types(*types: type) -> None:
     """Declare immutable, hashable argument types (dtypes, layouts, memory configs, shapes): calls with them may be remembered."""
-    _VALUE_TYPES.update(types)
+    VALUE_TYPES.update(types)
 
 
-class Plan:
-    """A whole call that is known to be one launch: what to compute on which arguments, and the spec of what comes out."""
-
-    __slots__ = ("attributes", "compute", "inputs", "name", "spec")
-
-    def __init__(self, record: Launch, inputs: tuple[int | str, ...]) -> None:
-        self.name = record.name
-        self.compute = record.compute
-        self.inputs = inputs
-        self.spec = record.outputs[0].spec
-        self.attributes = record.attributes
+equip()
 
 
-class Operation:
+class Operation(Caller):
     """A public operation: callable, with its official name, overloads and golden function."""
 
     def __init__(
@@ -94,91 +83,25 @@ class Operation:
     def __repr__(self) -> str:
         return f"Operation(python_fully_qualified_name='{self.name}')"
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
     def __gt__(self, other: Operation) -> bool:
         return self.name < other.name
 
-    # -- calling
+    # -- calling: `Caller` makes a key of specs and plain values, and runs the plan of a call that was seen before
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if OBSERVERS:
-            return self._watched(args, kwargs)
-        if self.planned:
-            # A key of specs and plain values; anything richer (program configs, torch tensors) goes the long way.
-            device = None
-            key: list[Any] = [self]
-            add = key.append
-            for value in args:
-                kind = value.__class__
-                if kind is Tensor:
-                    add(value.spec)
-                    if device is None:
-                        device = value.buffer.device
-                elif kind in _PLAIN:
-                    add(kind)
-                    add(value if value else repr(value))  # 0.0 and -0.0 are equal and are not the same call
-                elif kind in _VALUE_TYPES:
-                    add(value)
-                elif (kind is tuple or kind is list) and (not value or value[0].__class__ in _PLAIN):
-                    add(kind)
-                    add(tuple(value))
-                else:
-                    device = None
-                    break
-            else:
-                if kwargs:
-                    for word, value in kwargs.items():
-                        kind = value.__class__
-                        add(word)
-                        if kind is Tensor:
-                            add(value.spec)
-                        elif kind in _PLAIN:
-                            add(kind)
-                            add(value if value else repr(value))
-                        elif kind in _VALUE_TYPES:
-                            add(value)
-                        elif (kind is tuple or kind is list) and (not value or value[0].__class__ in _PLAIN):
-                            add(kind)
-                            add(tuple(value))
-                        else:
-                            device = None
-                            break
-            if device is not None and device.trace is None:
-                frozen = tuple(key)
-                plan = device.programs.plans.get(frozen)
-                if plan is not None:
-                    inputs = []
-                    for place in plan.inputs:
-                        tensor = args[place] if place.__class__ is int else kwargs[place]
-                        buffer = tensor.buffer
-                        if buffer.device is not device or not buffer.allocated:
-                            break
-                        inputs.append(tensor.part(0))
-                    else:
-                        if device.is_open:
-                            if recording.launches is not None:
-                                recording.launches.append(None)
-                            started = perf_counter()
-                            spec = plan.spec
-                            buffer = device.new_buffer(spec)
-                            buffer.values[0] = rounded(plan.compute(*inputs, **plan.attributes), spec)
-                            device.count(plan.name, perf_counter() - started)
-                            return Tensor.of(spec, buffer, None)
-                if device.num_chips == 1:
-                    return self._recorded(frozen, device, args, kwargs)
+    def _missed(self, key: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call without a plan. `key` is None for one that is too rich to remember (program configs, torch tensors)."""
+        if key is not None and self.planned and device.trace is None and device.num_chips == 1:
+            return self._recorded(key, device, args, kwargs)
         return self._run(args, kwargs)
 
     def _recorded(self, key: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body once, and remember the call if it was a single launch on its own arguments."""
         outer, recording.launches = recording.launches, []
+        recording_begins()
         try:
             result = self._run(args, kwargs)
         finally:
+            recording_ends()
             mine, recording.launches = recording.launches, outer
             if outer is not None:
                 outer.extend(mine)
@@ -198,7 +121,8 @@ class Operation:
                             return result
                         places[id(value)] = place
                 if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
-                    device.programs.remember(key, Plan(record, tuple(places[id(t)] for t in record.inputs)))
+                    inputs = tuple(places[id(t)] for t in record.inputs)
+                    device.programs.remember(key, Plan(record.name, record.compute, record.attributes, inputs, result.spec, _direct(record)))
         return result
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -225,6 +149,14 @@ class Operation:
             raise
         notify("operation_ends", self, args, kwargs, result)
         return result
+
+
+def _direct(record: Launch) -> Any:
+    """The kernel that the launcher may call for this launch, if there is one."""
+    out = record.outputs[0].spec
+    if any(t.spec.dtype is not DataType.BFLOAT16 for t in (*record.inputs, *record.outputs)):
+        return None
+    return direct_of(record.compute, [t.spec.dims for t in record.inputs], out.dims, record.attributes)
 
 
 #: Official TT-NN has a fast and a slow class of operation; here one class is both.

@@ -239,7 +239,7 @@ class DeviceMemory:
 
     def at(self, buffer_type: BufferType, address: int) -> Allocation | None:
         """What lives at an address, if anything starts there."""
-        return self.region(buffer_type).owners.get(address)
+        return self.region(buffer_type).owner_of(address)  # type: ignore[no-any-return]
 
     def num_banks(self, buffer_type: BufferType) -> int:
         return self.board.dram.banks if buffer_type in (BufferType.DRAM, BufferType.TRACE) else self.board.compute_cores

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FreeList"]
+from tessera.native import MODULE
+
+__all__ = ["FreeList", "PlainFreeList"]
 
 
-class FreeList:
+class PlainFreeList:
     """The free and the live blocks of the address range [base, base + size)."""
 
     __slots__ = ("_classes", "_ends", "_starts", "_used", "allocated", "base", "live", "owners", "peak", "size")
@@ -90,6 +92,14 @@ class FreeList:
         self._insert(start, end)
         return size
 
+    def file(self, address: int, owner: Any) -> None:
+        """Keeps an object with a live block until it is freed."""
+        self.owners[address] = owner
+
+    def owner_of(self, address: int) -> Any:
+        """What was filed with the block at an address, or None."""
+        return self.owners.get(address)
+
     def shrink_to(self, base: int) -> bool:
         """Moves the lower end of the range to `base`, up or down; False, and nothing changes, if a live block is in the way."""
         if self.live and min(self.live) < base:
@@ -105,6 +115,11 @@ class FreeList:
         if base < lowest:
             self._insert(base, lowest)
         return True
+
+    @property
+    def count(self) -> int:
+        """How many blocks live."""
+        return len(self.live)
 
     @property
     def free(self) -> int:
@@ -143,3 +158,10 @@ class FreeList:
             self._used &= ~(1 << index)
         del self._starts[start]
         del self._ends[end]
+
+
+if TYPE_CHECKING:
+    FreeList = PlainFreeList
+else:
+    #: The same list in C++ (native/engine/free_list.hpp), where that was built: it gives the same addresses.
+    FreeList = PlainFreeList if MODULE is None else MODULE.FreeList

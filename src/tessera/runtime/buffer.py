@@ -14,6 +14,7 @@ import torch
 
 from tessera.formats.dtype import FORMATS
 from tessera.formats.packing import pack, unpack
+from tessera.runtime.launcher import Owner
 
 if TYPE_CHECKING:
     from tessera.memory.allocator import Allocation
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _ids = itertools.count(1)
 
 
-class Buffer:
+class Buffer(Owner):
     """The content of one or more tensors. `values[i]` and `images[i]` are the faces of part i; None until made."""
 
     __slots__ = ("__weakref__", "allocated", "allocation", "borrowed", "device", "images", "spec", "unique_id", "values")
@@ -104,7 +105,3 @@ class Buffer:
         allocation, self.allocation = self.allocation, None
         if allocation is not None and self.device is not None:
             self.device.release(self, allocation)
-
-    def __del__(self) -> None:
-        if self.allocation is not None and self.allocated and self.device is not None:
-            self.device.release(self, self.allocation)

@@ -19,6 +19,7 @@ from tessera.memory.geometry import CoreCoord
 from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
 from tessera.runtime import hosts, telemetry
 from tessera.runtime.buffer import Buffer
+from tessera.runtime.launcher import Gate
 from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.programs import ProgramCache
 from tessera.runtime.sub_devices import SubDevices
@@ -68,17 +69,45 @@ class Device:
             else DeviceMemory(board, l1_small_size=l1_small_size, trace_region_size=trace_region_size, worker_l1_size=worker_l1_size)
         )
         self.programs = ProgramCache()
-        self.trace: Any = None  # what takes the records of `launch` while a trace is captured (runtime.trace.Capture)
+        self.operations: dict[str, int] = {}
+        self.gate = Gate(self.programs.plans, self.memory._plans, self.operations)
+        self._trace: Any = None
         self.traces: dict[int, Any] = {}
         self.events_recorded = 0
         self.sub_devices = SubDevices(self)
         self.is_open = True
-        self.operations: dict[str, int] = {}
-        self.busy_seconds = 0.0
-        self.tensors_alive = 0
         OPEN.append(self)
 
     # -- what it is
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        self._is_open = value
+        self.gate.ready = value and self._trace is None and len(self.chips) == 1
+
+    @property
+    def trace(self) -> Any:
+        """What takes the records of `launch` while a trace is captured (runtime.trace.Capture)."""
+        return self._trace
+
+    @trace.setter
+    def trace(self, capture: Any) -> None:
+        self._trace = capture
+        self.gate.ready = self._is_open and capture is None and len(self.chips) == 1
+
+    @property
+    def tensors_alive(self) -> int:
+        """How many buffers have room here."""
+        return self.gate.alive  # type: ignore[no-any-return]
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time the host spent computing for this device."""
+        return self.gate.seconds  # type: ignore[no-any-return]
 
     @property
     def num_chips(self) -> int:
@@ -111,7 +140,7 @@ class Device:
         buffer = Buffer(spec, values if values is not None else [None] * len(self.chips), device=self, allocation=allocation)
         if allocation is not None:
             allocation.owner = weakref.ref(buffer)
-            self.tensors_alive += 1
+            self.gate.alive += 1
         if OBSERVERS:
             notify("allocated", buffer)
         return buffer
@@ -119,7 +148,7 @@ class Device:
     def release(self, buffer: Buffer, allocation: Allocation) -> None:
         """Called by a buffer that gives its memory back."""
         if self.is_open:
-            self.tensors_alive -= 1
+            self.gate.alive -= 1
             self.memory.free(allocation)
             if OBSERVERS:
                 notify("freed", buffer)
@@ -128,7 +157,7 @@ class Device:
 
     def count(self, operation: str, seconds: float) -> None:
         self.operations[operation] = self.operations.get(operation, 0) + 1
-        self.busy_seconds += seconds
+        self.gate.seconds += seconds
 
     def submesh(self, shape: MeshShape, offset: MeshCoordinate | None = None) -> Device:
         """A smaller mesh of this mesh's chips."""

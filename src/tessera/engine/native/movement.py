@@ -16,9 +16,11 @@ PAYS = 4096
 
 def permute(values: Tensor, *, dims: Sequence[int]) -> Any:
     rank = values.dim()
-    if values.numel() < PAYS or not values.is_contiguous() or values.device.type != "cpu":
+    if not rank or values.numel() < PAYS or not values.is_contiguous() or values.device.type != "cpu":
         return NotImplemented
     order = [d % rank for d in dims]
+    if order[-1] == rank - 1:  # rows stay rows: torch copies them well
+        return NotImplemented
     out = torch.empty([values.shape[d] for d in order], dtype=values.dtype)
     _native.permute(values.data_ptr(), out.data_ptr(), values.element_size(), values.shape, order, torch.get_num_threads())
     return out

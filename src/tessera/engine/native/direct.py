@@ -1,0 +1,37 @@
+"""Which remembered calls the launcher may hand straight to a kernel, without asking an engine function.
+
+Those whose native form would do nothing but call one kernel on operands of the output's own shape, with a bfloat16 result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tessera.engine.choice import USE_NATIVE, EngineFunction
+from tessera.native import MODULE
+
+Direct = tuple[Any, ...]
+
+
+def direct_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
+    """(kind, elements, step, ...) for a computation on bfloat16 operands of these shapes into a bfloat16 result of that shape."""
+    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction) or any(s != shape for s in shapes):
+        return None
+    from tessera.engine.native import elementwise
+
+    given = {name: value for name, value in attributes.items() if value not in ((), False)}
+    volume = math.prod(shape)
+    if compute.__name__ == "elementwise_unary" and set(given) == {"program"} and len(shapes) == 1:
+        program = given["program"]
+        step = elementwise.UNARY.get(program[0][0]) if len(program) == 1 else None
+        return None if step is None else ("unary", volume, step)
+    step = elementwise.BINARY.get(given.get("op", ""))
+    if step is None:
+        return None
+    if compute.__name__ == "elementwise_binary" and set(given) == {"op"} and len(shapes) == 2:
+        return "binary", volume, step
+    if compute.__name__ == "elementwise_scalar" and set(given) <= {"op", "scalar", "reflected"} and len(shapes) == 1:
+        return "scalar", volume, step, float(attributes["scalar"]), bool(attributes.get("reflected", False))
+    return None
