@@ -18,7 +18,7 @@ from tessera.engine.native.direct import direct_of
 from tessera.formats.dtype import DataType
 from tessera.runtime.launch import Launch, recording
 from tessera.runtime.launcher import VALUE_TYPES, Caller, Plan, equip, recording_begins, recording_ends
-from tessera.runtime.observers import OBSERVERS, notify
+from tessera.runtime.observers import notify
 from tessera.runtime.tensor import Tensor
 from ttnn.binding import Binding, interface
 
