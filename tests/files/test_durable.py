@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -77,7 +78,21 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path, dela
     writer.communicate(timeout=30)
     found = path.read_bytes()
     assert found == b"old" or found == b"\x07" * 100_000_000
+    for left in set(left_in(tmp_path)) - {"a.bin"}:  # killed between the file's two names: whole, and cleared away by the next writer
+        assert (tmp_path / left).stat().st_size == 100_000_000
+    durable.write_whole(path, [b"next"], 4)
     assert left_in(tmp_path) == ["a.bin"], "a killed writer left something behind"
+
+
+def test_what_a_killed_writer_left_is_cleared_away_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    path, dead, living = (tmp_path / name for name in ("a.bin", ".a.bin.1.00000000.tmp", ".a.bin.2.00000000.tmp"))
+    dead.write_bytes(b"dead")
+    with living.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        durable.write_whole(path, [b"new"], 3)
+        assert left_in(tmp_path) == sorted([living.name, "a.bin"])
+    durable.write_whole(path, [b"new"], 3)
+    assert left_in(tmp_path) == ["a.bin"]
 
 
 def test_two_writers_of_one_name_cannot_tear_it(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The bytes go into a file without a name in the target's folder (so that a killed writer leaves nothing behind; where the file
 system knows no such files, into a hidden one beside the target), are synced, and take the target's name in one step. At any
-moment the target is the old file, the new one, or absent.
+moment the target is the old file, the new one, or absent. Replacing a file takes a second name for an instant; if a writer is killed
+in just that instant, the next writer of the same file clears it away.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def write_whole(path: Path, pieces: Iterable[Piece], size: int) -> None:
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "the file exists and is read-only")
+        _sweep(path)
         file, named = _open(path.parent, hidden)
         try:
+            _try_lock(file)
             _fill(file, pieces, size)
             os.fsync(file)
             if not named:
@@ -85,6 +88,32 @@ def _open(folder: Path, hidden: Path) -> tuple[int, bool]:
             if error.errno not in _NO_UNNAMED_FILES:
                 raise
     return os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), True
+
+
+def _try_lock(file: int) -> bool:
+    """Mark a file as being written, for as long as the writer lives; False if somebody else does."""
+    if fcntl is None:  # pragma: no cover
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of `path` left: hidden files that nobody holds."""
+    head = f".{path.name}."
+    with os.scandir(path.parent) as entries:
+        left = [entry.path for entry in entries if entry.name.startswith(head) and entry.name.endswith(".tmp")]
+    for name in left:
+        with contextlib.suppress(OSError):
+            file = os.open(name, os.O_RDWR)
+            try:
+                if _try_lock(file):
+                    os.unlink(name)
+            finally:
+                os.close(file)
 
 
 def _fill(file: int, pieces: Iterable[Piece], size: int) -> None:
