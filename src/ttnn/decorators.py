@@ -25,7 +25,6 @@ from ttnn.binding import Binding, interface
 REGISTERED_OPERATIONS: dict[str, Operation] = {}
 
 
-
 def plain_value_types(*types: type) -> None:
     """Declare immutable, hashable argument types (dtypes, layouts, memory configs, shapes): calls with them may be remembered."""
     VALUE_TYPES.update(types)
@@ -122,7 +121,9 @@ class Operation(Caller):
                         places[id(value)] = place
                 if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
                     inputs = tuple(places[id(t)] for t in record.inputs)
-                    device.programs.remember(key, Plan(record.name, record.compute, record.attributes, inputs, result.spec, _direct(record)))
+                    device.programs.remember(
+                        key, Plan(record.name, record.compute, record.attributes, inputs, result.spec, _direct(record))
+                    )
         return result
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
