@@ -80,8 +80,8 @@ def to_memory_config(
     return launch(name, same, [tensor], out if output_tensor is None else output_tensor.spec, into=output_tensor)  # type: ignore[no-any-return]
 
 
-def _scheme_config(
-    tensor: Tensor,
+def scheme_config(
+    spec: TensorSpec,
     grid: CoreCoord | CoreRangeSet | tuple[int, int],
     shard_shape: Sequence[int],
     scheme: TensorMemoryLayout,
@@ -91,7 +91,7 @@ def _scheme_config(
     if isinstance(grid, CoreRangeSet):
         return MemoryConfig(scheme, BufferType.L1, ShardSpec(grid, list(shard_shape), orientation))
     size = CoreCoord(*grid) if isinstance(grid, tuple) else grid
-    height, width = tensor.spec.physical_shape
+    height, width = spec.physical_shape
     rows, columns = math.ceil(height / shard_shape[0]), math.ceil(width / shard_shape[1])
     if scheme == TensorMemoryLayout.BLOCK_SHARDED:
         from tessera.memory.geometry import rectangle
@@ -124,7 +124,7 @@ def interleaved_to_sharded(input_tensor: Tensor, *args: Any, **kwargs: Any) -> T
     require_allocated(input_tensor, "interleaved_to_sharded")
     config = given.get("sharded_memory_config")
     if config is None:
-        config = _scheme_config(input_tensor, given["grid"], given["shard_shape"], given["shard_scheme"], given["shard_orientation"])
+        config = scheme_config(input_tensor.spec, given["grid"], given["shard_shape"], given["shard_scheme"], given["shard_orientation"])
     require(config.is_sharded(), f"interleaved_to_sharded: Output memory config must be sharded, got {config.memory_layout}")
     require(not input_tensor.spec.is_sharded, "interleaved_to_sharded: Input tensor must be Interleaved; reshard moves sharded ones")
     _check_target("interleaved_to_sharded", config)

@@ -24,3 +24,5 @@ from ttnn.operations import backward as backward
 from ttnn.operations import backward_binary as backward_binary
 from ttnn.operations import complex as complex
 from ttnn.operations import binary_gates as binary_gates
+from ttnn.operations import picking as picking
+from ttnn.operations import arranging as arranging
