@@ -16,7 +16,7 @@ class Executor:
 
     def __init__(self, graph: Graph, *, exact: bool = False, intermediates: Iterable[str] = ()) -> None:
         self.graph = graph
-        self.builder = Builder(exact)
+        self.builder = Builder(exact, pack=not exact and not graph.gradients)
         self.inputs = graph.of(Kind.INPUT)
         self.targets = graph.of(Kind.TARGET)
         self.output_gradients = graph.of(Kind.GRADIENT)

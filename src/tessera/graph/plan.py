@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tessera.graph import packed
 from tessera.graph.formats import FORMATS, DataFormat, is_float, quantize
 from tessera.graph.ir import Kind, Node
 from tessera.graph.ops import OPS
@@ -93,8 +94,9 @@ class Plan:
 class Builder:
     """Writes plans that share one namespace, so that they share parameters and constants."""
 
-    def __init__(self, exact: bool = False) -> None:
+    def __init__(self, exact: bool = False, pack: bool = False) -> None:
         self.exact = exact
+        self.pack = pack  # weights stay as they are, so they may be laid out for their kernels
         self.space: dict[str, Any] = {"quantize": quantize}
         self.globals: dict[str, str] = {}  # node name -> global name
         self.prepared: dict[str, list[tuple[str, Callable[[Tensor], Any]]]] = {}  # parameter -> packed forms derived from it
@@ -297,8 +299,9 @@ def _infix(builder: Builder, node: Node, operands: list[str], compute: torch.dty
 
 
 def _matmul(builder: Builder, node: Node, operands: list[str], compute: torch.dtype) -> str | None:
-    if node.attrs.get("activation"):
-        return None
+    made = packed.linear(builder, node, operands, compute)
+    if made is not None or node.attrs.get("activation"):
+        return made
     if node.attrs.get("transpose_b"):
         if len(operands) == 2 or len(node.inputs[2].shape) == 1:
             return f"{builder.bind(torch.nn.functional.linear)}({', '.join(operands)})"
@@ -317,6 +320,7 @@ _SPECIAL: dict[str, Callable[[Builder, Node, list[str], torch.dtype], str | None
     "subtract": _infix,
     "multiply": _infix,
     "matmul": _matmul,
+    "conv2d": packed.convolution,
     "reshape": _reshape,
     "flatten": _reshape,
     "unflatten": _reshape,

@@ -294,7 +294,8 @@ def _queues(
         static = group in ("parameter", "constant")
         location = "host" if group == "input" and inputs_on_host and chip.arch != "grayskull" else "dram"
         reader = placed.get(users[node][0].name)
-        block = blocked(node.shape, _spread(node.shape, reader) if static else (1, 1))
+        shape = stored_shape(node, users[node][0]) if static else node.shape
+        block = blocked(shape, _spread(shape, reader) if static else (1, 1))
         allocate(
             Queue(
                 node.name, "HOST", group, block, node.format, 1 if static else 2 * microbatch, location, kind="ram" if static else "queue"
@@ -316,6 +317,18 @@ def _queues(
         if own_op is not None:
             allocate(Queue(f"grad_acc_{name}", gradient.name, "accumulator", own_op.block, gradient.format, 1, "dram", kind="ram"))
     return queues, used
+
+
+def stored_shape(node: Node, reader: Node) -> tuple[int, ...]:
+    """A weight is laid out by the host as its reader wants it: a convolution's as a matrix, not as many small kernels."""
+    shape = node.shape
+    for tm in reader.tms.get(reader.inputs.index(node), ()) if node in reader.inputs else ():
+        if tm.op != "reshape":
+            break
+        shape = dict(tm.attrs)["shape"]
+    if len(shape) == 4 and shape[-1] * shape[-2] < TILE:
+        return (shape[0], math.prod(shape[1:]))
+    return shape
 
 
 def _spread(shape: tuple[int, ...], reader: Placed | None) -> tuple[int, int]:
