@@ -14,7 +14,9 @@ from safetensors.torch import load_file, save_file
 
 from tessera.cli.main import main
 from tessera.files import conversion, inspection, tensors
+from tessera.files.bands import bands
 from tessera.formats.dtype import DataType
+from tessera.formats.packing import unpack
 
 MESH = samples.FOLDER / "official" / "mesh_2x4_shard1_replicate.tensorbin"
 BLOCK = samples.FOLDER / "bfloat8_b_tile_3x5x7_randn.tensorbin"
@@ -46,19 +48,34 @@ def test_views_of_a_fused_tensor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_statistics_are_of_the_finite_values() -> None:
-    found = inspection.statistics(torch.tensor([1.0, 3.0, 0.0, math.inf, math.nan]))
+    found = inspection.statistics([torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, math.inf, math.nan]])])
     assert (found.count, found.low, found.high, found.zeros, found.not_finite) == (5, 0.0, 3.0, 1, 2)
     assert found.mean == pytest.approx(4 / 3)
-    assert math.isnan(inspection.statistics(torch.tensor([math.nan])).mean)
+    assert found.deviation == pytest.approx(math.sqrt(14 / 9))
+    assert math.isnan(inspection.statistics([torch.tensor([math.nan])]).mean)
 
 
 def test_a_heat_map_shows_where_the_large_values_are() -> None:
     values = torch.zeros(24, 128)
     values[12:, 64:] = 4
     values[:12, 64:] = 2
-    assert inspection.shaded(inspection.heat_map(values, 2, 4)) == ["  ++", "  @@"]
-    assert inspection.shaded(inspection.heat_map(torch.full((2, 2), math.nan))) == ["??", "??"]
-    assert inspection.shaded(inspection.heat_map(torch.zeros(()))) == [" "]
+    assert inspection.shaded(inspection.heat_map([values[:5], values[5:]], 24, 2, 4)) == ["  ++", "  @@"]
+    assert inspection.shaded(inspection.heat_map([torch.full((2, 2), math.nan)], 2)) == ["??", "??"]
+    assert inspection.shaded(inspection.heat_map([torch.zeros(1, 1)], 1)) == [" "]
+    assert inspection.heat_map([], 0) == []
+
+
+@pytest.mark.parametrize("path", samples.PLAIN + samples.SPREAD, ids=lambda p: p.stem)
+@pytest.mark.parametrize("elements", [1, 1000, 1 << 19])
+def test_bands_are_the_values(path: Path, elements: int) -> None:
+    found = tensors.read(path)
+    for image in inspection.distinct(found):
+        pieces = list(bands(image, found.spec, elements))
+        whole = unpack(image, found.spec).reshape(-1, found.spec.dims[-1] if found.spec.dims else 1)
+        assert torch.equal(
+            torch.cat(pieces).nan_to_num(7) if pieces[0].is_floating_point() else torch.cat(pieces),
+            whole.nan_to_num(7) if whole.is_floating_point() else whole,
+        )
 
 
 # -- differences

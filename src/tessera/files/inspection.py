@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from tessera.files import overlapped, tensors
+from tessera.files.bands import bands
 from tessera.files.container import aligned
 from tessera.files.tensors import Stored
 from tessera.formats.dtype import FORMATS
@@ -35,20 +36,26 @@ class Statistics:
     not_finite: int
 
 
-def statistics(values: torch.Tensor) -> Statistics:
-    flat = values.reshape(-1)
-    finite = flat[torch.isfinite(flat)] if flat.is_floating_point() else flat
-    wide = finite.double()
-    count = wide.numel()
-    return Statistics(
-        flat.numel(),
-        float(wide.min()) if count else math.nan,
-        float(wide.max()) if count else math.nan,
-        float(wide.mean()) if count else math.nan,
-        float(wide.std(correction=0)) if count else math.nan,
-        int((flat == 0).sum()),
-        flat.numel() - count,
-    )
+def statistics(passing: Iterable[torch.Tensor]) -> Statistics:
+    """Of all bands together, seen once each."""
+    total = finite = zeros = 0
+    low, high, mean, spread = math.inf, -math.inf, 0.0, 0.0
+    for band in passing:
+        total += band.numel()
+        zeros += int((band == 0).sum())
+        good = band[torch.isfinite(band)] if band.is_floating_point() else band.reshape(-1)
+        if not (count := good.numel()):
+            continue
+        wide = good.double()
+        low, high = min(low, float(wide.min())), max(high, float(wide.max()))
+        here = float(wide.mean())
+        # Two sets of known mean and squared deviation make one (Chan et al.): no large sums that cancel.
+        spread += float(((wide - here) ** 2).sum()) + (here - mean) ** 2 * finite * count / (finite + count)
+        mean += (here - mean) * count / (finite + count)
+        finite += count
+    if not finite:
+        low = high = mean = spread = math.nan
+    return Statistics(total, low, high, mean, math.sqrt(spread / finite) if finite else math.nan, zeros, total - finite)
 
 
 def checksum(image: torch.Tensor) -> str:
@@ -56,20 +63,25 @@ def checksum(image: torch.Tensor) -> str:
     return hashlib.sha256(image.contiguous().numpy().data).hexdigest()[:16]
 
 
-def heat_map(values: torch.Tensor, rows: int = 12, columns: int = 64) -> list[list[float]]:
-    """The mean magnitude of blocks of the tensor folded to a matrix, between 0 and 1 for the largest; NaN where nothing is finite."""
-    matrix = values.reshape(-1, values.shape[-1] if values.dim() else 1)
-    height, width = min(rows, matrix.shape[0]), min(columns, matrix.shape[1])
-    if not height or not width:
-        return []
-    picture = torch.empty(height, width, dtype=torch.float64)
-    for i in range(height):  # a band of rows at a time, so that a large tensor is never widened as a whole
-        band = matrix[i * matrix.shape[0] // height : (i + 1) * matrix.shape[0] // height].double().abs()
-        edges = [j * matrix.shape[1] // width for j in range(width + 1)]
-        by_column = torch.where(torch.isfinite(band), band, torch.nan).nanmean(0)
-        picture[i] = torch.stack([by_column[a:b].nanmean() for a, b in zip(edges, edges[1:])])
-    largest = picture.nan_to_num(0).max()
-    return [[float(v) for v in row] for row in (picture / largest if largest > 0 else picture)]
+def heat_map(passing: Iterable[torch.Tensor], total: int, rows: int = 12, columns: int = 64) -> list[list[float]]:
+    """The mean magnitude of blocks of a matrix of `total` rows, between 0 and 1 for the largest; NaN where nothing is finite."""
+    sums = counts = torch.zeros(0, 0, dtype=torch.float64)
+    seen = 0
+    for band in passing:
+        if not band.numel():
+            continue
+        if not seen:
+            sums, counts = torch.zeros(2, min(rows, total), min(columns, band.shape[1]), dtype=torch.float64)
+        to_row = torch.arange(seen, seen + len(band)) * len(sums) // total
+        to_column = torch.arange(band.shape[1]) * sums.shape[1] // band.shape[1]
+        magnitude = band.double().abs()
+        finite = torch.isfinite(magnitude)
+        for picture, part in ((sums, magnitude.where(finite, 0.0)), (counts, finite.double())):
+            picture.index_add_(0, to_row, torch.zeros(len(band), sums.shape[1], dtype=torch.float64).index_add_(1, to_column, part))
+        seen += len(band)
+    means = sums / counts
+    largest = means.nan_to_num(0).max() if seen else 0
+    return [[float(v) for v in row] for row in (means / largest if largest > 0 else means)]
 
 
 def shaded(picture: list[list[float]]) -> list[str]:
@@ -77,9 +89,9 @@ def shaded(picture: list[list[float]]) -> list[str]:
     return ["".join("?" if math.isnan(v) else SHADES[min(int(v * len(SHADES)), len(SHADES) - 1)] for v in row) for row in picture]
 
 
-def parts(found: Stored) -> list[torch.Tensor]:
-    """The values of each distinct part."""
-    return [unpack(image, found.spec) for image in {id(i): i for i in found.images}.values()]
+def distinct(found: Stored) -> list[torch.Tensor]:
+    """The image of each distinct part."""
+    return list({id(image): image for image in found.images}.values())
 
 
 def whole(found: Stored) -> torch.Tensor:
@@ -175,8 +187,9 @@ def judge(path: Path) -> Verdict:
             views = overlapped.load(path)
             return Verdict(path, size, "", f"{len(views)} views")
         found = tensors.read(path)
-        for values in parts(found):
-            statistics(values)
+        for image in distinct(found):
+            for _ in bands(image, found.spec):
+                pass
         problem = _wrong_name(path, found) or _trailing(path, found)
     except RuntimeError as error:
         return Verdict(path, size, str(error))

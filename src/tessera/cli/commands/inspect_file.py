@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tessera.cli.terminal import Table, amount, show
 from tessera.files import conversion, inspection, overlapped, tensors
+from tessera.files.bands import bands, unordered
 from tessera.files.container import open_file
 from tessera.formats.dtype import FORMATS, DataType, Layout
 
@@ -73,7 +75,7 @@ def _show(path: Path) -> int:
     ]
     show(Table(str(path), ("property", "value"), rows))
     by_image = {id(image): image for image in found.images}
-    stats = {key: inspection.statistics(values) for key, values in zip(by_image, inspection.parts(found))}
+    stats = {key: inspection.statistics(unordered(image, spec)) for key, image in by_image.items()}
     sums = {key: inspection.checksum(image) for key, image in by_image.items()}
     columns = ("at", "bytes", "sha256", "min", "max", "mean", "std", "zeros", "not finite")
     shards = []
@@ -83,7 +85,7 @@ def _show(path: Path) -> int:
         shards.append((str(list(place)), str(image.numel()), sums[id(image)], *numbers, str(s.zeros), str(s.not_finite)))
     show(Table(f"{len(found.images)} shard(s), {len(by_image)} stored", columns, shards, frozenset(columns[1:2] + columns[3:])))
     print(f"mean magnitude, {inspection.SHADES.strip()[0]} low to {inspection.SHADES[-1]} high")
-    for line in inspection.shaded(inspection.heat_map(inspection.parts(found)[0])):
+    for line in inspection.shaded(inspection.heat_map(bands(found.images[0], spec), math.prod(spec.dims[:-1]))):
         print(f"  |{line}|")
     return 0
 

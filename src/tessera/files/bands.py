@@ -1,0 +1,51 @@
+"""The values of a packed image a few rows at a time.
+
+Whoever only passes over a tensor (a sum, statistics, a checksum of values) needs no second copy of it: a band of rows is a run of
+bytes of the image, is unpacked into a block that stays in the cache, and is gone again before the next one comes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from tessera.formats.dtype import FORMATS, Layout
+from tessera.formats.packing import unpack
+from tessera.formats.shape import Shape
+from tessera.memory.spec import TensorSpec
+
+#: Elements of a band: small enough for the last-level cache, large enough for huge pages and to make a step of Python cost nothing.
+ELEMENTS = 1 << 22
+
+
+def bands(image: torch.Tensor, spec: TensorSpec, elements: int = ELEMENTS) -> Iterator[torch.Tensor]:
+    """The values of `image`, folded to a matrix, as consecutive bands of its rows. Padding is left out."""
+    dims, padded = spec.dims, spec.padded_dims
+    if len(dims) < 2 or len(padded) != len(dims) or padded[:-2] != dims[:-2] or not spec.volume:
+        yield unpack(image, spec).reshape(-1, dims[-1] if dims else 1) if spec.volume else unpack(image, spec).reshape(0, 1)
+        return
+    height, width = padded[-2:]
+    count, inside = math.prod(dims[:-2]), dims[-2]
+    if height == inside:  # no padding between matrices: they are one
+        count, height, inside = 1, count * height, count * inside
+    unit = spec.tile.height if spec.layout is Layout.TILE else 1
+    step = max(unit, elements // width // unit * unit)
+    size = spec.image_size // (count * height)  # bytes of a row; rows of a band are whole tiles
+    for matrix in range(count):
+        for top in range(0, inside, step):
+            rows = min(step, height - top)
+            start = (matrix * height + top) * size
+            part = TensorSpec.of(Shape.of((rows, width)), spec.dtype, spec.layout, tile=spec.tile)
+            values = unpack(image[start : start + rows * size], part)
+            yield values[: min(rows, inside - top), : dims[-1]]
+
+
+def unordered(image: torch.Tensor, spec: TensorSpec, elements: int = ELEMENTS) -> Iterator[torch.Tensor]:
+    """The values of `image` for whoever does not care about their order: as they lie, where they lie unpadded and in the dtype of values."""
+    row = FORMATS[spec.dtype]
+    if spec.padded_dims != spec.dims or row.is_block or row.bits != 8 * row.values.itemsize or image.data_ptr() % row.values.itemsize:
+        yield from bands(image, spec, elements)
+    else:
+        yield from image.view(row.values).split(elements) if spec.volume else ()
