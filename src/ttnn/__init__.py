@@ -6,10 +6,15 @@ used, that Tessera does not have it yet.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from types import ModuleType
 from typing import Any
+
+# A collection in the middle of importing would walk all of torch for nothing: half of the time that importing takes.
+_collecting = gc.isenabled()
+gc.disable()
 
 from tessera import __version__ as __version__
 from tessera.runtime.tensor import Tensor as Tensor
@@ -62,7 +67,7 @@ from ttnn.operations.files import (  # isort: skip
 )
 
 decorators.plain_value_types(
-    types.DataType, types.Layout, types.MemoryConfig, types.Shape, types.UnaryOpType, types.BcastOpDim, types.BcastOpMath, types.CoreGrid
+    types.DataType, types.Layout, types.MemoryConfig, types.Shape, types.UnaryOpType, types.BcastOpDim, types.BcastOpMath
 )
 _tensor.equip()
 device.equip()
@@ -111,6 +116,8 @@ _LAZY = (
 
 importlib.import_module("ttnn.operations.registry")
 _publish()
+if _collecting:
+    gc.enable()
 _find = _missing(__name__)
 for _module in (device, cluster):
     _module.__getattr__ = _missing(_module.__name__)  # type: ignore[attr-defined]

@@ -112,7 +112,8 @@ def roll(values: torch.Tensor, *, shifts: Sequence[int], dims: Sequence[int]) ->
 @engine_function
 def triangle(values: torch.Tensor, *, diagonal: int, lower: bool) -> torch.Tensor:
     """The lower or upper triangle of each matrix, zeros elsewhere."""
-    return torch.tril(values, diagonal) if lower else torch.triu(values, diagonal)
+    matrix = values.reshape((1,) * (2 - values.dim()) + tuple(values.shape))
+    return (torch.tril(matrix, diagonal) if lower else torch.triu(matrix, diagonal)).reshape(values.shape)
 
 
 @engine_function

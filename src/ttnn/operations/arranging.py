@@ -127,8 +127,8 @@ def _triangle(what: str, tensor: Tensor, diagonal: int, memory_config: MemoryCon
     require_device(what, tensor)
     spec = tensor.spec
     rank = len(spec.dims)
-    require(rank >= 2, f"{what}: ShapeBase[] index out of range: a triangle needs a matrix, got rank {rank}")
     if spec.layout == Layout.ROW_MAJOR:
+        require(rank >= 2, f"{what}: ShapeBase[] index out of range: a triangle of rows needs a matrix, got rank {rank}")
         require(
             all(d % 32 == 0 for d in spec.dims[-2:]),
             f"{what}: to_layout: Converting layout to Layout::TILE implicitly changed physical shape of {spec.shape}; pad the tensor to whole tiles",

@@ -14,7 +14,7 @@ from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
-from ttnn.operations.rules import like, name_of, require, require_device
+from ttnn.operations.rules import like, name_of, require, require_device, unsigned
 
 _INDEX = (DataType.UINT32, DataType.UINT16)
 
@@ -43,6 +43,7 @@ def gather(
         f"gather: Input and index tensor must have the same number of dimensions. Got input dim: {len(a.dims)} and index dim: {len(b.dims)}",
     )
     along = _dim("gather", dim, len(a.dims))
+    require(len(a.dims) > 1, f"gather: Can't convert shape rank: {a.shape} has rank {len(a.dims)}, the kernel needs a matrix")
     for k, (have, want) in enumerate(zip(a.dims, b.dims)):
         require(
             k == along or want <= have,
@@ -169,9 +170,10 @@ def _tosa(what: str, values: Tensor, index: Tensor) -> tuple[int, int, int]:
 
 
 def _index_fill(what: str, values: Tensor, dim: int, index: Tensor, value: float, memory_config: MemoryConfig | None) -> Tensor:
+    unsigned(what, "dim", dim)
     require_device(what, values, index)
     rank, dtype = len(values.spec.dims), values.spec.dtype
-    require(-rank <= dim < rank, f"{what}: Index fill: Invalid dimension {dim} for rank {rank}")
+    require(dim < rank, f"{what}: Index fill: Invalid dimension {dim} for rank {rank}")
     require(values.spec.layout == Layout.ROW_MAJOR, f"{what}: Index fill: Only supporting row major layout, got {values.spec.layout}")
     require(len(index.spec.dims) == 1, f"{what}: Index fill: Index tensor must be 1D, got {index.spec.shape}")
     require(

@@ -23,6 +23,12 @@ def require(condition: object, sentence: str) -> None:
         raise RuntimeError(sentence)
 
 
+def unsigned(what: str, name: str, *values: int) -> None:
+    """Official bindings take these whole numbers unsigned: a negative one fits no overload."""
+    if any(v < 0 for v in values):
+        raise TypeError(f"ttnn.{what}(): incompatible function arguments. {name}={list(values)} must not be negative")
+
+
 def require_device(what: str, *tensors: Tensor | None) -> None:
     """All given tensors must be allocated on one device."""
     first = None

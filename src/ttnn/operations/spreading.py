@@ -11,11 +11,11 @@ import torch
 from tessera.engine import movement as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.memory.config import MemoryConfig
-from tessera.runtime.launch import launch
+from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.reshaping import reshape, unsqueeze
-from ttnn.operations.rules import like, require, require_device
+from ttnn.operations.rules import like, require, require_device, unsigned
 from ttnn.operations.slicing import concat, slice_
 
 #: What the kernels that untilize, work in rows and tilize again can take.
@@ -105,7 +105,7 @@ def repeat(
     rank = max(len(spec.dims), len(times))
     times = [1] * (rank - len(times)) + times
     dims = (1,) * (rank - len(spec.dims)) + spec.dims
-    require(all(t >= 0 for t in times), f"repeat: repeat_dims={times} must not be negative")
+    unsigned("repeat", "repeat_dims", *times)
     config = memory_config if memory_config is not None else spec.memory_config
     if all(t == 1 for t in times) and config == spec.memory_config and optional_output_tensor is None:
         return input_tensor if rank == len(spec.dims) else reshape(input_tensor, list(dims))
@@ -133,7 +133,8 @@ def repeat_interleave(input_tensor: Tensor, repeats: int, dim: int, *, memory_co
     """Each slice along a dimension several times in a row."""
     spec = input_tensor.spec
     require_device("repeat_interleave", input_tensor)
-    along = in_range("repeat_interleave", dim, len(spec.dims))
+    # A vector is a matrix of one row to the chip; whatever dimension is named, its elements repeat.
+    along = in_range("repeat_interleave", dim, len(spec.dims)) if len(spec.dims) > 1 else 0
     require(repeats > 0, f"repeat_interleave: ttnn.concat: expected a non-empty list of Tensors! repeats={repeats} must be positive")
     require(spec.dtype != DataType.INT8, f"repeat_interleave: {_NO_INT8}, got INT8")
     dims = list(spec.dims)
@@ -181,8 +182,6 @@ def pad(
     """A tensor in the middle of a box of one value: `pad(x, [(before, after), ...], value)` or `pad(x, shape, start, value)`."""
     spec = input_tensor.spec
     rank = len(spec.dims)
-    require(input_tensor.buffer.device is not None, "pad: Device Operations expect device tensors as inputs, got one on the host")
-    require_device("pad", input_tensor)
     given = list(args)
     if padding and isinstance(padding[0], int):
         start = input_tensor_start if input_tensor_start is not None else given.pop(0)
@@ -201,6 +200,9 @@ def pad(
     require(all(a >= 0 and b >= 0 for a, b in pairs), f"pad: padding={pairs} must not be negative")
     if all(p == (0, 0) for p in pairs):
         return input_tensor
+    if input_tensor.buffer.device is None:
+        return _pad_on_host(input_tensor, pairs, fill)
+    require_device("pad", input_tensor)
     tiled = spec.layout == Layout.TILE
     require(
         not tiled or all(a == 0 for a, _ in pairs),
@@ -209,3 +211,11 @@ def pad(
     before, after = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     out = like(input_tensor, shape=[a + d + b for d, (a, b) in zip(spec.dims, pairs)], memory_config=memory_config)
     return launch("PadDeviceOperation", engine.pad, [input_tensor], out, attributes={"before": before, "after": after, "value": fill})  # type: ignore[no-any-return]
+
+
+def _pad_on_host(tensor: Tensor, pairs: Sequence[tuple[int, int]], fill: float) -> Tensor:
+    """On the host a pad that keeps the front makes a larger tensor."""
+    require(tensor.spec.layout == Layout.ROW_MAJOR, "pad: a tensor on the host can only be padded in ROW_MAJOR layout")
+    before, after = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    out = like(tensor, shape=[a + d + b for d, (a, b) in zip(tensor.spec.dims, pairs)])
+    return on_host(engine.pad, [tensor], out, before=before, after=after, value=fill)
