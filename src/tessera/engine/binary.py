@@ -183,10 +183,18 @@ def _narrow(a: Tensor, b: Operand, op: str, reflected: bool) -> Tensor | None:
 
 
 def _run(
-    a: Tensor, b: Operand, op: str, params: tuple[float, ...], a_program: Program, b_program: Program, program: Program, reflected: bool
+    a: Tensor,
+    b: Operand,
+    op: str,
+    params: tuple[float, ...],
+    a_program: Program,
+    b_program: Program,
+    program: Program,
+    wide: bool,
+    reflected: bool = False,
 ) -> Tensor:
     row = PAIRS[op]
-    if not (params or a_program or b_program or program):
+    if not (wide or params or a_program or b_program or program):
         narrow = _narrow(a, b, op, reflected)
         if narrow is not None:
             return flushed(narrow) if row.flush else narrow
@@ -221,9 +229,10 @@ def elementwise_binary(
     a_program: Program = (),
     b_program: Program = (),
     program: Program = (),
+    wide: bool = False,
 ) -> Tensor:
-    """Two tensors, each after its own program, and a program on the result. Whole numbers come back as int64."""
-    return _run(a, b, op, params, a_program, b_program, program, reflected=False)
+    """Two tensors, each after its own program, and a program on the result. Whole numbers come back as int64. `wide` as for one operand."""
+    return _run(a, b, op, params, a_program, b_program, program, wide)
 
 
 @engine_function
@@ -237,6 +246,7 @@ def elementwise_scalar(
     a_program: Program = (),
     b_program: Program = (),
     program: Program = (),
+    wide: bool = False,
 ) -> Tensor:
     """A tensor and a constant (the first operand when `reflected`)."""
-    return _run(a, scalar, op, params, a_program, b_program, program, reflected)
+    return _run(a, scalar, op, params, a_program, b_program, program, wide, reflected)

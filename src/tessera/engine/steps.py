@@ -86,16 +86,13 @@ def _softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled.clamp(max=threshold))) / beta)
 
 
-def _softsign(x: Tensor) -> Tensor:
-    return torch.where(x.isinf(), torch.sign(x), x / (1 + x.abs()))
-
-
 def _silu(x: Tensor) -> Tensor:
+    """Its limit at minus infinity, where the product has none."""
     return torch.where(x == -math.inf, torch.zeros_like(x), x * torch.sigmoid(x))
 
 
 def _threshold(x: Tensor, threshold: float, value: float) -> Tensor:
-    return torch.where(x > threshold, x, torch.full_like(x, value))
+    return torch.where(x <= threshold, torch.full_like(x, value), x)
 
 
 def _heaviside(x: Tensor, value: float) -> Tensor:
@@ -297,7 +294,7 @@ def _rows() -> dict[str, Step]:
         "hardmish": Step(_hardmish),
         "hardsigmoid": Step(F.hardsigmoid),
         "hardswish": Step(F.hardswish),
-        "softsign": Step(_softsign),
+        "softsign": Step(F.softsign),
         "elu": Step(_elu, single=True),
         "celu": Step(_celu, single=True),
         "selu": Step(_selu),

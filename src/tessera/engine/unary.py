@@ -61,29 +61,31 @@ def working(values: Tensor, program: Program) -> Tensor:
 
 
 @functools.lru_cache(maxsize=128)
-def table(program: Program) -> Tensor:
-    """A program's result for each of the 65,536 bfloat16 values, by their bits."""
+def table(program: Program, wide: bool = False) -> Tensor:
+    """A program's result for each of the 65,536 bfloat16 values, by their bits; in fp32 when `wide`."""
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
     result = apply(every.to(torch.float64), program).to(torch.float32)
-    return (flushed(result) if needs_flush(program) else result).to(torch.bfloat16)
+    result = flushed(result) if needs_flush(program) else result
+    return result if wide else result.to(torch.bfloat16)
 
 
-def look_up(values: Tensor, program: Program) -> Tensor:
+def look_up(values: Tensor, program: Program, wide: bool = False) -> Tensor:
     index = values.contiguous().view(torch.uint16).reshape(-1).to(torch.int32)
-    return table(program).index_select(0, index).reshape(values.shape)
+    return table(program, wide).index_select(0, index).reshape(values.shape)
 
 
 @engine_function
-def elementwise_unary(x: Tensor, *, program: Program) -> Tensor:
-    """A program of steps on one operand. Whole numbers come back as int64; `launch` wraps them into their format."""
+def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Tensor:
+    """A program of steps on one operand. Whole numbers come back as int64; `launch` wraps them into their format. `wide`: the result is stored in
+    another format than bfloat16, and must not be rounded to that on the way."""
     if x.dtype is torch.bfloat16:
-        if len(program) == 1 and not program[0][1]:
+        if not wide and len(program) == 1 and not program[0][1]:
             step = STEPS[program[0][0]]
             if step.narrow:
                 result = step.compute(x)
                 return flushed(result) if step.flush else result
         if x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
-            return look_up(x, program)
+            return look_up(x, program, wide)
     result = apply(working(x, program), program)
     if needs_flush(program) and result.is_floating_point():
         result = flushed(result.to(torch.float32))

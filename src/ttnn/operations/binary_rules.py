@@ -18,7 +18,7 @@ from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.operations.activations import INT32, UINT8, UINT16, UINT32, WIDE, as_program, fp32
 from ttnn.operations.rules import name_of, require, require_device
-from ttnn.operations.unary_rules import placed
+from ttnn.operations.unary_rules import placed, with_width
 
 Number = int | float
 FLOAT32 = DataType.FLOAT32
@@ -184,7 +184,15 @@ def run_binary(
     else:
         config = placed(options.memory_config, a, b)
         spec = a.spec.replace(shape=Shape.of(dims), dtype=options.dtype or result, layout=layout, memory_config=config)
-    made: Any = launch("BinaryNgDeviceOperation", elementwise_binary, [a, b], spec, attributes=attributes, into=output, programs=programs)
+    made: Any = launch(
+        "BinaryNgDeviceOperation",
+        elementwise_binary,
+        [a, b],
+        spec,
+        attributes=with_width(attributes, spec, a, b),
+        into=output,
+        programs=programs,
+    )
     return made  # type: ignore[no-any-return]
 
 
@@ -235,5 +243,13 @@ def _with_constant(
         if output is not None
         else tensor.spec.replace(dtype=options.dtype or result, memory_config=placed(options.memory_config, tensor))
     )
-    made: Any = launch("BinaryNgDeviceOperation", elementwise_scalar, [tensor], spec, attributes=attributes, into=output, programs=programs)
+    made: Any = launch(
+        "BinaryNgDeviceOperation",
+        elementwise_scalar,
+        [tensor],
+        spec,
+        attributes=with_width(attributes, spec, tensor),
+        into=output,
+        programs=programs,
+    )
     return made  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from ttnn.operations import binary_rules as rules
 from ttnn.operations.activations import INT32, UINT32, WHOLE, fp32
 from ttnn.operations.binary_rules import FLOAT32, FLOATS, Number, broadcast
 from ttnn.operations.rules import name_of, require, require_device
-from ttnn.operations.unary_rules import placed, run_unary
+from ttnn.operations.unary_rules import placed, run_unary, with_width
 
 Operand = Tensor | Number
 
@@ -357,5 +357,12 @@ def bcast(
         require(b_height <= tile, f"bcast: input B must be one tile high to be broadcast along the height, it is {b_height}")
     op = {"ADD": "add", "SUB": "subtract", "MUL": "multiply"}[math_op.name]
     spec = output_tensor.spec if output_tensor is not None else input_a.spec.replace(memory_config=placed(memory_config, input_a))
-    result: Any = launch("BcastDeviceOperation", elementwise_binary, [input_a, input_b], spec, attributes={"op": op}, into=output_tensor)
+    result: Any = launch(
+        "BcastDeviceOperation",
+        elementwise_binary,
+        [input_a, input_b],
+        spec,
+        attributes=with_width({"op": op}, spec, input_a, input_b),
+        into=output_tensor,
+    )
     return result  # type: ignore[no-any-return]

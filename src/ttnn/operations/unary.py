@@ -90,7 +90,7 @@ def declare(row: Row) -> None:
     """Turn a row into an operation."""
     step = row.step or ACTIVATIONS[row.op_type].step
     names = tuple(name for name, _ in row.parameters)
-    defaults = tuple(None if default is REQUIRED else fp32(default) for _, default in row.parameters)
+    defaults = tuple(None if default is REQUIRED else float(default) for _, default in row.parameters)
     plain = ((step, ()),)
     op_types = (row.op_type,)
 

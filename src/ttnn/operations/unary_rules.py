@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from tessera.engine.unary import Program, elementwise_unary
-from tessera.formats.dtype import DataType
+from tessera.formats.dtype import FORMATS, DataType
 from tessera.memory.config import MemoryConfig
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
@@ -60,6 +62,13 @@ def output_spec(tensor: Tensor, memory_config: MemoryConfig | None, dtype: DataT
     return tensor.spec.replace(memory_config=config, dtype=dtype)
 
 
+def with_width(attributes: dict[str, Any], spec: TensorSpec, *inputs: Tensor) -> dict[str, Any]:
+    """Says so where a result of bfloat16 values is stored in another format: it must then not be rounded to bfloat16 on the way."""
+    if spec.dtype != DataType.BFLOAT16 and any(FORMATS[t.spec.dtype].values is torch.bfloat16 for t in inputs):
+        attributes["wide"] = True
+    return attributes
+
+
 def run_unary(
     name: str,
     tensor: Tensor,
@@ -81,6 +90,12 @@ def run_unary(
     check_ready(tensor, output_tensor)
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
     result: Any = launch(
-        device_operation, elementwise_unary, [tensor], spec, attributes={"program": program}, into=output_tensor, programs=programs
+        device_operation,
+        elementwise_unary,
+        [tensor],
+        spec,
+        attributes=with_width({"program": program}, spec, tensor),
+        into=output_tensor,
+        programs=programs,
     )
     return result  # type: ignore[no-any-return]

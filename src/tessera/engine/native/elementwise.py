@@ -47,8 +47,8 @@ def _table(program: Program, count: int) -> Tensor | None:
     return found
 
 
-def elementwise_unary(x: Tensor, *, program: Program) -> Any:
-    if x.dtype is not _BF16 or not program or not x.is_contiguous() or x.device.type != "cpu":
+def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Any:
+    if wide or x.dtype is not _BF16 or not program or not x.is_contiguous() or x.device.type != "cpu":
         return NotImplemented
     step = UNARY.get(program[0][0]) if len(program) == 1 else None
     if step is not None:
@@ -78,9 +78,10 @@ def elementwise_binary(
     a_program: Program = (),
     b_program: Program = (),
     program: Program = (),
+    wide: bool = False,
 ) -> Any:
     step = BINARY.get(op)
-    if step is None or params or a_program or b_program or program or not _plain(a) or not _plain(b):
+    if wide or step is None or params or a_program or b_program or program or not _plain(a) or not _plain(b):
         return NotImplemented
     if a.shape == b.shape:
         out = _empty_like(a)
@@ -102,9 +103,10 @@ def elementwise_scalar(
     a_program: Program = (),
     b_program: Program = (),
     program: Program = (),
+    wide: bool = False,
 ) -> Any:
     step = BINARY.get(op)
-    if step is None or params or a_program or b_program or program or not _plain(a):
+    if wide or step is None or params or a_program or b_program or program or not _plain(a):
         return NotImplemented
     out = _empty_like(a)
     _native.binary_scalar(step, a.data_ptr(), float(scalar), reflected, out.data_ptr(), a.numel(), _threads())
