@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,10 +52,13 @@ def device(**changes: Any) -> Any:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    publisher = telemetry._Publisher()
     monkeypatch.setenv("TESSERA_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr(telemetry, "_publisher", telemetry._Publisher())
-    return tmp_path
+    monkeypatch.setattr(telemetry, "_publisher", publisher)
+    yield tmp_path
+    for one in list(publisher.devices):  # else its thread would go on writing, into the next test's folder
+        one.is_open = False
 
 
 def test_a_snapshot_adds_up_a_device_and_its_submeshes() -> None:
