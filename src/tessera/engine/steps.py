@@ -250,7 +250,7 @@ def _rows() -> dict[str, Step]:
         # exponentials and logarithms
         "exp": Step(torch.exp, **exact),
         "exp2": Step(torch.exp2, **exact),
-        "expm1": Step(torch.expm1, **exact),
+        "expm1": Step(torch.expm1, narrow=True),
         "log": Step(torch.log, flush=False, **exact),
         "log2": Step(torch.log2, flush=False, **exact),
         "log10": Step(torch.log10, flush=False, **exact),
@@ -271,7 +271,7 @@ def _rows() -> dict[str, Step]:
         # circular and hyperbolic
         "sin": Step(torch.sin, **exact),
         "cos": Step(torch.cos, **exact),
-        "tan": Step(torch.tan, **exact),
+        "tan": Step(torch.tan, narrow=True),
         "asin": Step(torch.asin, **exact),
         "acos": Step(torch.acos, **exact),
         "atan": Step(torch.atan, **exact),
@@ -280,7 +280,7 @@ def _rows() -> dict[str, Step]:
         "tanh": Step(torch.tanh, **exact),
         "asinh": Step(torch.asinh),
         "acosh": Step(torch.acosh),
-        "atanh": Step(torch.atanh, **exact),
+        "atanh": Step(torch.atanh, narrow=True),
         "tanhshrink": Step(_tanhshrink),
         "softcap": Step(_softcap),
         "polyval": Step(_polyval),
@@ -295,8 +295,8 @@ def _rows() -> dict[str, Step]:
         "hardsigmoid": Step(F.hardsigmoid),
         "hardswish": Step(F.hardswish),
         "softsign": Step(F.softsign),
-        "elu": Step(_elu, single=True),
-        "celu": Step(_celu, single=True),
+        "elu": Step(_elu),
+        "celu": Step(_celu),
         "selu": Step(_selu),
         "xielu": Step(_xielu),
         # special functions

@@ -267,3 +267,26 @@ def polyval(input_tensor_a: Tensor, coeffs: Sequence[float], *, memory_config: M
     program = (("polyval", tuple(fp32(c) for c in coeffs)),)
     programs = min(len(coeffs), 3) + widened
     return run_unary("polyval", input_tensor_a, (), program, memory_config, dtype=FLOAT32 if widened else None, programs=programs)
+
+
+# -- the operations that official TT-NN carries as examples of composing
+
+
+@operation("ttnn.composite_example", golden=lambda input_tensor, **_: input_tensor)
+def composite_example(input_tensor: Tensor) -> Tensor:
+    """A copy of the tensor."""
+    return run_unary("composite_example", input_tensor, ("IDENTITY",), (("identity", ()),), device_operation="ExampleDeviceOperation")
+
+
+@operation("ttnn.composite_example_multiple_return", golden=lambda input_tensor, *_, **__: [input_tensor, input_tensor], planned=False)
+def composite_example_multiple_return(
+    input_tensor: Tensor, return_output1: bool = True, return_output2: bool = True
+) -> list[Tensor | None]:
+    """Two copies of the tensor, those that are asked for."""
+    require_device("composite_example_multiple_return", input_tensor)
+    program, name = (("identity", ()),), "ExampleMultipleReturnDeviceOperation"
+    copies = [
+        run_unary(name, input_tensor, ("IDENTITY",), program, programs=1, device_operation=name) if r else None
+        for r in (return_output1, return_output2)
+    ]
+    return list(copies)

@@ -52,6 +52,11 @@ def _typecast(
             f"{name}: If both output dtype and output tensor provided dtype should match, got {name_of(dtype)} and {name_of(output_tensor.spec.dtype)}",
         )
     spec = output_tensor.spec if output_tensor is not None else output_spec(tensor, memory_config, dtype)
+    given_layout, made_layout = tensor.spec.memory_config.memory_layout, spec.memory_config.memory_layout
+    require(
+        not tensor.spec.is_sharded or made_layout == given_layout,
+        f"Typecast operation requires Input and Output memory layout to match. Input layout: {name_of(given_layout)}, Output layout: {name_of(made_layout)}",
+    )
     made: Any = launch("TypecastDeviceOperation", compute_typecast, [tensor], spec, attributes={"target": dtype.name}, into=output_tensor)
     return made  # type: ignore[no-any-return]
 
@@ -99,7 +104,8 @@ def bitcast(
 ) -> Tensor:
     """The same bits under another dtype."""
     require_device("bitcast", input_tensor)
-    check_float8(input_tensor.spec.dtype)
+    if dtype == input_tensor.spec.dtype:
+        check_float8(dtype)
     check_ready(input_tensor, output_tensor)
     spec = output_tensor.spec if output_tensor is not None else output_spec(input_tensor, memory_config, dtype)
     attributes = {"source": input_tensor.spec.dtype.name, "target": spec.dtype.name}
