@@ -107,8 +107,8 @@ class Builder:
         """Give a parameter or constant its value, rounded to its format."""
         name = self.globals.setdefault(node.name, f"p{len(self.globals)}")
         self.space[name] = self.rounded(node, value)
-        for packed, prepare in self.prepared.get(node.name, ()):
-            self.space[packed] = prepare(self.space[name])
+        for derived, prepare in self.prepared.get(node.name, ()):
+            self.space[derived] = prepare(self.space[name])
 
     def rounded(self, node: Node, value: Tensor) -> Tensor:
         value = value.detach()

@@ -14,12 +14,14 @@ import torch
 
 from tessera.formats.dtype import FORMATS
 from tessera.formats.packing import pack, unpack
-from tessera.runtime.launcher import Owner
 
 if TYPE_CHECKING:
     from tessera.memory.allocator import Allocation
     from tessera.memory.spec import TensorSpec
     from tessera.runtime.device import Device
+    from tessera.runtime.launcher import PlainOwner as Owner
+else:
+    from tessera.runtime.launcher import Owner
 
 _ids = itertools.count(1)
 
@@ -76,6 +78,12 @@ class Buffer(Owner):
         elif not self.allocated:
             raise RuntimeError("Tensor is not allocated. Its buffer was deallocated; a deallocated tensor cannot be used")
         return found
+
+    @property
+    def host_bytes(self) -> int:
+        """What both faces of all parts take of the host's memory; parts that are one object count once."""
+        faces = {id(face): face for face in (*self.values, *(self.images or ())) if face is not None}
+        return sum(face.numel() * face.element_size() for face in faces.values())
 
     def replace(self, index: int, values: torch.Tensor) -> None:
         """Give a part new content; other tensors on this buffer see it."""

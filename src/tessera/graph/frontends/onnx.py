@@ -127,11 +127,11 @@ class OnnxReplay(nn.Module):
     def _run(self, steps: list[Any], values: dict[str, Value]) -> None:
         for op, fn, inputs, outputs, attrs in steps:
             given = [values[name] for name in inputs]
-            made = self._apply(op, fn, given, len(outputs), attrs, values)
+            made = self._compute(op, fn, given, len(outputs), attrs, values)
             for name, value in zip(outputs, made if isinstance(made, (tuple, list)) else (made,)):
                 values[name] = value
 
-    def _apply(
+    def _compute(
         self, op: str, fn: Callable[..., Any] | None, given: list[Value], count: int, attrs: Mapping[str, Any], values: dict[str, Value]
     ) -> Any:
         if op == "Constant":
