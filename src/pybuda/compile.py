@@ -18,7 +18,9 @@ from pybuda.frontend import chain
 from pybuda.tensor import TensorFromPytorch
 from tessera.graph.compiler import Compiled, CompileDepth, Options, compile_graph, report
 from tessera.graph.executor import evaluate
-from tessera.graph.ir import Graph, GraphError, Kind
+from tessera.graph.formats import DataFormat
+from tessera.graph.ir import Epoch, Graph, GraphError, Kind
+from tessera.graph.passes.formats import PrecisionRule
 from tessera.graph.passes.place import CHIPS, Chip
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def options_for(device: TTDevice, config: CompilerConfig, training: bool, microb
         fp32_fallback=device.fp32_fallback if chip_of(device).arch == "grayskull" else None,
         accumulate=config.default_accumulate_df,
         fidelity=config.default_math_fidelity,
+        precision=tuple(_rule(p) for p in config.amp_properties),
         consteval=config.enable_consteval,
         fuse=config.enable_auto_fusing,
         dont_fuse=frozenset(config.op_names_dont_fuse),
@@ -98,6 +101,36 @@ def options_for(device: TTDevice, config: CompilerConfig, training: bool, microb
         microbatch=microbatch,
         inputs_on_host=config.input_queues_on_host,
         outputs_on_host=config.output_queues_on_host,
+    )
+
+
+def _rule(given: dict[str, Any]) -> PrecisionRule:
+    """What `configure_mixed_precision` was given, as the compiler wants it."""
+    epoch = given.get("epoch_type")
+    if epoch is not None:
+        name = epoch if isinstance(epoch, str) else epoch.name
+        epoch = {
+            "fwd": Epoch.FORWARD,
+            "forward": Epoch.FORWARD,
+            "bwd": Epoch.BACKWARD,
+            "backward": Epoch.BACKWARD,
+            "opt": Epoch.OPTIMIZER,
+            "optimizer": Epoch.OPTIMIZER,
+        }[name.lower()]
+    wanted = given.get("input_df")
+    if isinstance(wanted, DataFormat):
+        wanted = dict.fromkeys(range(8), (wanted, True))
+    pairs = {port: v if isinstance(v, tuple) else (v, False) for port, v in (wanted or {}).items()}
+    return PrecisionRule(
+        op_type=given.get("op_type"),
+        name_regex=given.get("name_regex"),
+        epoch=epoch,
+        is_gradient=given.get("is_gradient_op"),
+        output=given.get("output_df"),
+        intermediate=given.get("intermediate_df"),
+        accumulate=given.get("accumulate_df"),
+        fidelity=given.get("math_fidelity"),
+        inputs=tuple((port, fmt, bool(activations)) for port, (fmt, activations) in sorted(pairs.items())),
     )
 
 

@@ -48,6 +48,7 @@ BUILT = {
     "op_names_dont_fuse",
     "balancer_op_overrides",
     "device_mode",
+    "amp_properties",
 }
 # Options that say how the original did its work, and that mean nothing to a software device: accepted in silence.
 MOOT = {
@@ -192,7 +193,14 @@ class CompilerConfig:
         if level not in (0, 1, 2, 3):
             raise ValueError(f"enable_amp_light: level={level} must be 0, 1, 2 or 3")
         if level:
-            _not_built("enable_amp_light (PYBUDA_AMP_LIGHT)")
+            width, fidelity = {
+                1: (DataFormat.Bfp8_b, MathFidelity.HiFi2),
+                2: (DataFormat.Bfp4_b, MathFidelity.LoFi),
+                3: (DataFormat.Bfp4_b, MathFidelity.LoFi),
+            }[level]
+            rule = {"op_type": "matmul", "math_fidelity": fidelity, "input_df": {1: (width, False), 2: (width, False)}}
+            if rule not in self.amp_properties:
+                self.amp_properties.append(rule)
 
     def place_on_new_epoch(self, op_names: str | Sequence[str]) -> None:
         self.op_names_to_epoch_break += [op_names] if isinstance(op_names, str) else list(op_names)
@@ -389,7 +397,10 @@ def configure_mixed_precision(
     given = dict(locals())
     if all(given[k] is None for k in _PRECISION_KEYS):
         raise ValueError(f"configure_mixed_precision needs at least one of {', '.join(_PRECISION_KEYS)}")
-    _not_built("configure_mixed_precision")
+    if input_parameter_indices_to_optimize is not None:
+        _not_built("input_parameter_indices_to_optimize")
+    if isinstance(epoch_type, str) and epoch_type.lower() not in ("fwd", "bwd", "opt", "forward", "backward", "optimizer"):
+        raise ValueError(f"configure_mixed_precision: epoch_type={epoch_type!r} must be 'fwd', 'bwd' or 'opt'")
     _get_global_compiler_config().amp_properties.append({k: v for k, v in given.items() if v is not None})
 
 

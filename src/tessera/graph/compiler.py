@@ -11,6 +11,7 @@ from tessera.graph.executor import Executor
 from tessera.graph.formats import DataFormat, MathFidelity
 from tessera.graph.ir import Graph
 from tessera.graph.passes import AssignFormats, Autograd, Decompose, EraseInverses, FoldConstants, FoldNorms, FusePatterns, Pass
+from tessera.graph.passes.formats import PrecisionRule
 from tessera.graph.passes.lower import lower
 from tessera.graph.passes.netlist import write_netlist
 from tessera.graph.passes.place import Chip, Placement, place
@@ -52,6 +53,7 @@ class Options:
     fp32_fallback: DataFormat | None = None
     accumulate: DataFormat | None = None
     fidelity: MathFidelity | None = MathFidelity.HiFi3
+    precision: tuple[PrecisionRule, ...] = ()
     consteval: bool = True
     fuse: bool = True
     fold_norms: bool = True
@@ -101,7 +103,10 @@ def stages(options: Options) -> list[tuple[CompileDepth, Sequence[Pass]]]:
         (d.AUTOGRAD, [Autograd()] if options.training else []),
         (d.POST_AUTOGRAD_PASS, [*fold, EraseInverses(keep)] if options.training else []),
         (d.PRE_LOWERING_PASS, [FusePatterns(keep | options.dont_fuse, training=options.training)] if options.fuse else []),
-        (d.BUDA_GRAPH_PRE_PLACER, [AssignFormats(options.default_format, options.fp32_fallback, options.accumulate, options.fidelity)]),
+        (
+            d.BUDA_GRAPH_PRE_PLACER,
+            [AssignFormats(options.default_format, options.fp32_fallback, options.accumulate, options.fidelity, options.precision)],
+        ),
     ]
 
 

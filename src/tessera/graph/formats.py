@@ -13,6 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tessera.formats.dtype import FORMATS_BY_NAME
+from tessera.formats.rounding import to_grid
+
 
 class DataFormat(enum.Enum):
     Float32 = 0
@@ -134,29 +137,8 @@ def quantize(values: Tensor, fmt: DataFormat) -> Tensor:
     if not values.is_floating_point():
         return values
     row = FORMATS[fmt]
-    if row.kind == "block":
-        return _block(values, row)
-    if fmt is F.Lf8:
-        return values.to(torch.float8_e5m2).to(torch.float16)
     if row.kind == "int":
         return values
+    if row.kind == "block" or fmt is F.Lf8:
+        return to_grid(values, FORMATS_BY_NAME[fmt.name]).to(row.values)
     return values.to(row.values)
-
-
-def _block(values: Tensor, row: FormatRow) -> Tensor:
-    """Sixteen neighbours of a row share the exponent of their largest; each keeps `magnitude_bits`, rounded to nearest even."""
-    if values.numel() == 0 or values.dim() == 0:
-        return values.to(row.values)
-    wide = values.float()
-    columns = wide.shape[-1]
-    short = -columns % BLOCK
-    if short:
-        wide = torch.nn.functional.pad(wide, (0, short))
-    blocks = wide.unflatten(-1, (-1, BLOCK))
-    _, exponent = torch.frexp(blocks.abs().amax(-1, keepdim=True))
-    if row.family == "a":
-        exponent = exponent.clamp(-14, 16)
-    limit = float(2**row.magnitude_bits - 1)
-    step = torch.ldexp(torch.ones_like(exponent, dtype=torch.float32), exponent - row.magnitude_bits)
-    out = (blocks / step).round_().clamp_(-limit, limit).mul_(step).flatten(-2)
-    return (out[..., :columns] if short else out).to(row.values)

@@ -99,7 +99,12 @@ def convolution(builder: Builder, node: Node, operands: list[str], compute: torc
     if not builder.pack or not _is_weight(weight) or node.tms or attrs.get("channel_last") or len(node.inputs[0].shape) != 4:
         return None
     activation, padding = attrs.get("activation"), attrs.get("padding", 0)
-    if isinstance(padding, str) or (not isinstance(padding, int) and len(padding) != 2) or activation not in _POINTWISE or not ready(compute):
+    if (
+        isinstance(padding, str)
+        or (not isinstance(padding, int) and len(padding) != 2)
+        or activation not in _POINTWISE
+        or not ready(compute)
+    ):
         return None
     pads, stride, dilation = (_two(v) for v in (padding, attrs.get("stride", 1), attrs.get("dilation", 1)))
     groups = attrs.get("groups", 1)
