@@ -45,6 +45,12 @@ docs: install
 bench: install
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+# For the night: atheris looks for a tensor file that does anything but load or be refused.
+FUZZ_SECONDS ?= 3600
+fuzz: install
+	$(BIN)/pip install --quiet atheris
+	$(BIN)/python tests/fuzz/tensorbin.py -max_total_time=$(FUZZ_SECONDS)
+
 # The official wheel on a mock cluster, in an environment of its own: the peer of tests/interop.
 interop: install $(OFFICIAL)/.installed
 	TESSERA_OFFICIAL=$(abspath $(OFFICIAL)/bin/python) $(PYTEST) -m interop
