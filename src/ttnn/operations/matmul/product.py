@@ -15,12 +15,14 @@ from tessera.engine import matmul as engine
 from tessera.engine.unary import Program
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
-from tessera.memory.config import MemoryConfig, ShardSpec, TensorMemoryLayout
+from tessera.formats.tile import Tile
+from tessera.memory.config import MemoryConfig
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.activations import ACTIVATIONS, as_steps
+from ttnn.operations.matmul.program import check_config, check_places, check_room, placed, tiles_of
 from ttnn.operations.rules import name_of, require
 
 
@@ -73,41 +75,6 @@ def product_shape(what: str, a: TensorSpec, b: TensorSpec, transpose_a: bool, tr
     return (*batch, *rows, *columns)
 
 
-def output_config(what: str, a: TensorSpec, shape: tuple[int, ...], asked: MemoryConfig | None, dtype: DataType) -> MemoryConfig:
-    """Where the product lives: DRAM interleaved unless asked; a sharded config without shards gets those of the first operand's grid."""
-    if asked is None:
-        return MemoryConfig()
-    if not asked.is_sharded() or asked.shard_spec is not None or asked.nd_shard_spec is not None:
-        return asked
-    return asked.with_shard_spec(_shards(what, a, shape, asked.memory_layout, dtype))
-
-
-def _shards(what: str, a: TensorSpec, shape: tuple[int, ...], layout: TensorMemoryLayout, dtype: DataType) -> ShardSpec:
-    from tessera.memory.geometry import CoreRangeSet, rectangle
-
-    rows = math.prod((*shape[:-2], -(-shape[-2] // 32) * 32))
-    columns = -(-shape[-1] // 32) * 32
-    given = a.memory_config.shard_spec
-    if given is not None:
-        grid, orientation = given.grid, given.orientation
-        cores = given.num_cores()
-    else:
-        from tessera.memory.config import ShardOrientation
-
-        cores = min(8, max(rows, columns) // 32)
-        grid, orientation = CoreRangeSet([rectangle(0, 0, cores - 1, 0)]), ShardOrientation.ROW_MAJOR
-
-    def share(total: int, parts: int) -> int:
-        return -(-total // (32 * parts)) * 32
-
-    if layout == TensorMemoryLayout.HEIGHT_SHARDED:
-        return ShardSpec(grid, [share(rows, cores), columns], orientation)
-    if layout == TensorMemoryLayout.WIDTH_SHARDED:
-        return ShardSpec(grid, [rows, share(columns, cores)], orientation)
-    size = grid.bounding_box().grid_size()
-    return ShardSpec(grid, [share(rows, size.y), share(columns, size.x)], orientation)
-
-
 def fused_program(what: str, activation: Any) -> Program:
     """The elementwise program of an `activation=` argument: a `UnaryWithParam`, or its name in small letters."""
     if activation is None:
@@ -130,27 +97,32 @@ def multiply(
     what: str,
     a: Tensor,
     b: Tensor,
-    bias: Tensor | None,
+    bias: Tensor | None = None,
     *,
-    transpose_a: bool,
-    transpose_b: bool,
-    memory_config: MemoryConfig | None,
-    dtype: DataType | None,
-    program_config: Any,
-    activation: Any,
-    core_grid: Any,
-    into: Tensor | None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    memory_config: MemoryConfig | None = None,
+    dtype: DataType | None = None,
+    program_config: Any = None,
+    activation: Any = None,
+    compute_kernel_config: Any = None,
+    core_grid: Any = None,
+    output_tile: Any = None,
+    into: Tensor | None = None,
 ) -> Tensor:
     """The one product that all public forms come down to."""
     check_operands(what, a, b)
     shape = product_shape(what, a.spec, b.spec, transpose_a, transpose_b)
-    program = fused_program(what, activation)
+    if core_grid is not None:
+        for word, count in (("columns", core_grid.x), ("rows", core_grid.y)):
+            require(count > 0, f"{what}: Number of {word} in matmul compute grid must be greater than 0! Got core_grid={core_grid}")
+    program = fused_program(what, getattr(program_config, "fused_activation", None)) + fused_program(what, activation)
     separate = 0
+    product = shape
     if bias is not None:
         shape, separate = _with_bias(what, shape, bias)
     if activation is not None and (core_grid is None and program_config is None):
         separate += 1
-    out_dtype = dtype or (into.spec.dtype if into is not None else a.spec.dtype)
     if into is not None:
         require(
             into.spec.dims == shape,
@@ -158,12 +130,15 @@ def multiply(
         )
         out = into.spec
     else:
-        config = output_config(what, a.spec, shape, memory_config, out_dtype)
-        tile = a.spec.tile
-        out = TensorSpec.of(Shape.of(shape), out_dtype, Layout.TILE, config, tile)
+        out = _output(what, a, b, product, shape, transpose_a, memory_config, dtype, program_config, core_grid, output_tile)
+    if program_config is not None and math.prod(shape) > 0:
+        device, tiles = a.buffer.device, tiles_of(a.spec, b.spec, product, transpose_a)
+        assert device is not None
+        check_config(what, program_config, device, a.spec, b.spec, tiles, out.memory_config, compute_kernel_config)
+        check_room(what, program_config, device, a.spec, b.spec, out)
     programs = 0 if math.prod(shape) == 0 else 1 + separate
-    if len(b.spec.dims) == 1:
-        programs += 1 + (len(a.spec.dims) > 1)
+    if len(b.spec.dims) == 1:  # the vector is turned into a column, and the column into a vector again
+        programs += 1 + (len(a.spec.dims) > 1) * (4 if FORMATS[out.dtype].is_block else 1)
     inputs = [a, b] if bias is None else [a, b, bias]
     attributes = {
         "transpose_a": transpose_a,
@@ -181,6 +156,34 @@ def multiply(
         programs=programs,
         key=(program_config, core_grid),
     )  # type: ignore[no-any-return]
+
+
+def _output(
+    what: str,
+    a: Tensor,
+    b: Tensor,
+    product: tuple[int, ...],
+    shape: tuple[int, ...],
+    transpose_a: bool,
+    memory_config: MemoryConfig | None,
+    dtype: DataType | None,
+    program_config: Any,
+    core_grid: Any,
+    tile: Any,
+) -> TensorSpec:
+    """The spec of the result: as asked, its shards those of its program."""
+    device = a.buffer.device
+    assert device is not None
+    if memory_config is not None or a.spec.is_sharded:
+        check_places(what, a.spec, memory_config or MemoryConfig())
+    if memory_config is not None and memory_config.is_sharded() and math.prod(product) > 0:
+        tiles = tiles_of(a.spec, b.spec, product, transpose_a)
+        memory_config = placed(what, device, a.spec, tiles, memory_config, program_config, core_grid)
+    if tile is None:
+        (height, _), (_, width) = a.spec.tile.tile_shape, b.spec.tile.tile_shape
+        tile = a.spec.tile if [height, width] == a.spec.tile.tile_shape else Tile((height, width))
+    layout = Layout.ROW_MAJOR if getattr(program_config, "untilize_out", False) else Layout.TILE
+    return TensorSpec.of(Shape.of(shape), dtype or a.spec.dtype, layout, memory_config or MemoryConfig(), tile)
 
 
 def _with_bias(what: str, shape: tuple[int, ...], bias: Tensor) -> tuple[tuple[int, ...], int]:
@@ -240,7 +243,9 @@ def matmul(
         dtype=dtype,
         program_config=program_config,
         activation=activation,
+        compute_kernel_config=compute_kernel_config,
         core_grid=core_grid,
+        output_tile=output_tile,
         into=optional_output_tensor,
     )
 
@@ -291,6 +296,8 @@ def linear(
         dtype=dtype,
         program_config=program_config,
         activation=activation,
+        compute_kernel_config=compute_kernel_config,
         core_grid=core_grid,
+        output_tile=output_tile,
         into=optional_output_tensor,
     )

@@ -1,0 +1,2 @@
+
+from ttnn.operations.matmul import product as product
