@@ -27,3 +27,4 @@ from ttnn.operations import binary_gates as binary_gates
 from ttnn.operations import picking as picking
 from ttnn.operations import arranging as arranging
 from ttnn.operations import collectives as collectives
+from ttnn.operations import backward_ternary as backward_ternary
