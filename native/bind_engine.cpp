@@ -7,6 +7,7 @@
 #include "bindings.hpp"
 #include "engine/elementwise.hpp"
 #include "engine/launcher.hpp"
+#include "engine/matmul.hpp"
 #include "engine/rows.hpp"
 
 namespace {
@@ -136,6 +137,15 @@ void permute(Address in, Address out, std::size_t element_size, const Dims& dims
   run_permute(pointer<const void>(in), pointer<void>(out), element_size, dims, order, threads);
 }
 
+void matmul(Address left, Address right, int bits, bool transposed, Address bias, Address out, bool out_float, std::size_t m, std::size_t k, std::size_t n,
+            int threads) {
+  if (bits != 0 && bits != 3 && bits != 7) throw std::invalid_argument("bits: must be 0 (bfloat16), 7 or 3");
+  if (bits && transposed) throw std::invalid_argument("transposed: not for block floats");
+  MaybeRelease release(m * k * n);
+  run_matmul(pointer<const Words>(left), {pointer<const void>(right), bits, transposed}, pointer<const Words>(bias), pointer<void>(out), out_float, m, k,
+             n, threads);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& module) {
@@ -153,6 +163,7 @@ void bind_engine(nb::module_& module) {
   module.def("arg", arg, "Where the first maximum or minimum of each row is.");
   module.def("cumsum", cumsum, "Running sums of each row.");
   module.def("sort", sort, "The first `keep` elements of each row in order, and their places.");
+  module.def("matmul", matmul, "left x right (+ bias); right is bfloat16, its transpose, or tiles of block floats with `bits` bits of magnitude.");
   module.def("permute", permute, "A contiguous copy with its dimensions in another order.");
   if (add_launcher(module.ptr()) < 0) throw nb::python_error();
 }

@@ -10,6 +10,7 @@
 
 #include "engine/elementwise.hpp"
 #include "engine/free_list_type.hpp"
+#include "engine/matmul.hpp"
 
 namespace tessera {
 namespace {
@@ -43,7 +44,7 @@ using Slot = Py_ssize_t;
 struct World {
   PyTypeObject *tensor = nullptr, *buffer = nullptr, *allocation = nullptr;
   PyObject *observers = nullptr, *value_types = nullptr, *recording = nullptr, *tensor_ids = nullptr, *buffer_ids = nullptr;
-  PyObject *empty_like = nullptr, *rounded = nullptr, *threads = nullptr;
+  PyObject *empty_like = nullptr, *rounded = nullptr, *threads = nullptr, *operand = nullptr;
   Slot t_spec, t_buffer, t_topology, t_id;
   Slot b_spec, b_values, b_images, b_device, b_allocation, b_allocated, b_borrowed, b_id;
   Slot a_plan, a_region, a_address, a_live, a_owner;
@@ -130,7 +131,7 @@ bool count(GateObject* gate, PyObject* name, double seconds) {
 
 // -- Plan: a whole call that is one launch
 
-enum class Direct : char { none, unary, binary, scalar };
+enum class Direct : char { none, unary, binary, scalar, matmul };
 
 struct PlanObject {
   PyObject_HEAD
@@ -139,14 +140,29 @@ struct PlanObject {
   int step;
   bool reflected;
   float number;
-  std::size_t volume;
+  std::size_t volume, m, k, n;
+  PyObject* like;        // what the result of a product looks like
+  unsigned long images;  // bit i: input i may be given as tiles
 };
 
 int plan_init(PyObject* self, PyObject* args, PyObject*) {
   auto* plan = reinterpret_cast<PlanObject*>(self);
-  PyObject *name, *compute, *attributes, *inputs, *spec, *direct;
-  if (!PyArg_ParseTuple(args, "OOO!O!OO", &name, &compute, &PyDict_Type, &attributes, &PyTuple_Type, &inputs, &spec, &direct)) return -1;
-  if (direct != Py_None) {
+  PyObject *name, *compute, *attributes, *inputs, *spec, *direct, *images;
+  if (!PyArg_ParseTuple(args, "OOO!O!OOO!", &name, &compute, &PyDict_Type, &attributes, &PyTuple_Type, &inputs, &spec, &direct, &PyTuple_Type, &images))
+    return -1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(images); ++i) plan->images |= 1ul << PyLong_AsLong(PyTuple_GET_ITEM(images, i));
+  if (direct != Py_None && PyTuple_GET_SIZE(direct) == 5 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(direct, 0), "matmul") == 0) {
+    PyObject *kind, *like;
+    unsigned long long m, k, n;
+    if (!PyArg_ParseTuple(direct, "OKKKO", &kind, &m, &k, &n, &like)) return -1;
+    if (PyTuple_GET_SIZE(inputs) != 2) {
+      PyErr_SetString(PyExc_ValueError, "direct: a product has two inputs");
+      return -1;
+    }
+    plan->direct = Direct::matmul;
+    plan->m = m, plan->k = k, plan->n = n;
+    plan->like = share(like);
+  } else if (direct != Py_None) {
     const char* kind;
     int step, reflected = 0;
     float number = 0.0f;
@@ -179,6 +195,7 @@ int plan_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(plan->attributes);
   Py_VISIT(plan->inputs);
   Py_VISIT(plan->spec);
+  Py_VISIT(plan->like);
   return 0;
 }
 int plan_clear(PyObject* self) {
@@ -188,6 +205,7 @@ int plan_clear(PyObject* self) {
   Py_CLEAR(plan->attributes);
   Py_CLEAR(plan->inputs);
   Py_CLEAR(plan->spec);
+  Py_CLEAR(plan->like);
   return 0;
 }
 PyMemberDef PLAN_MEMBERS[] = {{"name", T_OBJECT, offsetof(PlanObject, name), READONLY, nullptr},
@@ -325,10 +343,10 @@ std::uintptr_t address_of(PyObject* tensor) {
 
 // Runs a kernel on torch tensors; a new reference to the result.
 PyObject* run_direct(const PlanObject* plan, PyObject* const* values) {
-  PyObject* out = PyObject_CallOneArg(world.empty_like, values[0]);
+  PyObject* out = PyObject_CallOneArg(world.empty_like, plan->like ? plan->like : values[0]);
   if (!out) return nullptr;
   const auto a = reinterpret_cast<const std::uint16_t*>(address_of(values[0]));
-  const auto b = plan->direct == Direct::binary ? reinterpret_cast<const std::uint16_t*>(address_of(values[1])) : nullptr;
+  const auto b = plan->direct == Direct::binary || plan->direct == Direct::matmul ? reinterpret_cast<const std::uint16_t*>(address_of(values[1])) : nullptr;
   auto* to = reinterpret_cast<std::uint16_t*>(address_of(out));
   if (PyErr_Occurred()) {
     Py_DECREF(out);
@@ -341,7 +359,9 @@ PyObject* run_direct(const PlanObject* plan, PyObject* const* values) {
     threads = asked ? static_cast<int>(PyLong_AsLong(asked)) : 1;
     state = PyEval_SaveThread();
   }
-  if (plan->direct == Direct::unary) {
+  if (plan->direct == Direct::matmul) {
+    run_matmul(a, {b, 0, false}, nullptr, to, false, plan->m, plan->k, plan->n, threads);
+  } else if (plan->direct == Direct::unary) {
     run_unary(static_cast<Unary>(plan->step), a, to, plan->volume, threads);
   } else {
     const Operand row{a, 0.0f}, other{b, plan->number};
@@ -352,10 +372,11 @@ PyObject* run_direct(const PlanObject* plan, PyObject* const* values) {
 }
 
 // The values of a tensor argument: a new reference; null without an exception where the long way must be taken.
-PyObject* values_of(PyObject* tensor, PyObject* device) {
+PyObject* values_of(PyObject* tensor, PyObject* device, bool image) {
   if (Py_TYPE(tensor) != world.tensor) return nullptr;
   PyObject* buffer = slot(tensor, world.t_buffer);
   if (!buffer || slot(buffer, world.b_device) != device || slot(buffer, world.b_allocated) != Py_True) return nullptr;
+  if (image) return PyObject_CallOneArg(world.operand, tensor);
   PyObject* values = slot(buffer, world.b_values);
   if (values && PyList_CheckExact(values) && PyList_GET_SIZE(values) == 1 && PyList_GET_ITEM(values, 0) != Py_None &&
       slot(tensor, world.t_spec) == slot(buffer, world.b_spec)) {
@@ -383,7 +404,7 @@ PyObject* run_plan(PlanObject* plan, GateObject* gate, PyObject* device, PyObjec
   for (Py_ssize_t i = 0; i < count_inputs; ++i) {
     PyObject* place = PyTuple_GET_ITEM(plan->inputs, i);
     PyObject* tensor = PyLong_CheckExact(place) ? PyTuple_GET_ITEM(args, PyLong_AsSsize_t(place)) : PyDict_GetItemWithError(kwargs, place);
-    PyObject* value = tensor ? values_of(tensor, device) : nullptr;
+    PyObject* value = tensor ? values_of(tensor, device, plan->images >> i & 1) : nullptr;
     if (!value) return nullptr;
     values[have++] = value;
   }
@@ -498,11 +519,11 @@ bool find_slot(PyTypeObject* type, const char* name, Slot& offset) {
 
 PyObject* equip(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* words[] = {"tensor",     "buffer",     "allocation", "observers", "value_types", "recording",
-                                "tensor_ids", "buffer_ids", "empty_like", "rounded",   "threads",     nullptr};
+                                "tensor_ids", "buffer_ids", "empty_like", "rounded",   "threads",     "operand", nullptr};
   World w;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!O!OOOOOO", const_cast<char**>(words), &PyType_Type, &w.tensor, &PyType_Type, &w.buffer,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!O!OOOOOOO", const_cast<char**>(words), &PyType_Type, &w.tensor, &PyType_Type, &w.buffer,
                                    &PyType_Type, &w.allocation, &PyList_Type, &w.observers, &PySet_Type, &w.value_types, &w.recording,
-                                   &w.tensor_ids, &w.buffer_ids, &w.empty_like, &w.rounded, &w.threads))
+                                   &w.tensor_ids, &w.buffer_ids, &w.empty_like, &w.rounded, &w.threads, &w.operand))
     return nullptr;
   const bool found = find_slot(w.tensor, "spec", w.t_spec) && find_slot(w.tensor, "buffer", w.t_buffer) &&
                      find_slot(w.tensor, "topology", w.t_topology) && find_slot(w.tensor, "tensor_id", w.t_id) &&
@@ -515,7 +536,7 @@ PyObject* equip(PyObject*, PyObject* args, PyObject* kwargs) {
                      find_slot(w.allocation, "owner", w.a_owner);
   if (!found) return nullptr;
   for (PyObject* kept : {reinterpret_cast<PyObject*>(w.tensor), reinterpret_cast<PyObject*>(w.buffer), reinterpret_cast<PyObject*>(w.allocation),
-                         w.observers, w.value_types, w.recording, w.tensor_ids, w.buffer_ids, w.empty_like, w.rounded, w.threads})
+                         w.observers, w.value_types, w.recording, w.tensor_ids, w.buffer_ids, w.empty_like, w.rounded, w.threads, w.operand})
     Py_INCREF(kept);  // for as long as the process lives
   world = w;
   Py_RETURN_NONE;

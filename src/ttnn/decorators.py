@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tessera.engine.native.direct import direct_of
-from tessera.formats.dtype import DataType
+from tessera.formats.dtype import FORMATS, DataType
 from tessera.runtime.launch import Launch, recording
 from tessera.runtime.launcher import VALUE_TYPES, Caller, Plan, equip, recording_begins, recording_ends
 from tessera.runtime.observers import notify
@@ -121,9 +121,7 @@ class Operation(Caller):
                         places[id(value)] = place
                 if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
                     inputs = tuple(places[id(t)] for t in record.inputs)
-                    device.programs.remember(
-                        key, Plan(record.name, record.compute, record.attributes, inputs, result.spec, _direct(record))
-                    )
+                    device.programs.remember(key, _plan(record, inputs, result.spec))
         return result
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -152,12 +150,13 @@ class Operation(Caller):
         return result
 
 
-def _direct(record: Launch) -> Any:
-    """The kernel that the launcher may call for this launch, if there is one."""
-    out = record.outputs[0].spec
-    if any(t.spec.dtype is not DataType.BFLOAT16 for t in (*record.inputs, *record.outputs)):
-        return None
-    return direct_of(record.compute, [t.spec.dims for t in record.inputs], out.dims, record.attributes)
+def _plan(record: Launch, inputs: tuple[int | str, ...], spec: Any) -> Any:
+    """A whole call that is known to be one launch, with the kernel that may be called for it and the inputs that may be tiles."""
+    images = tuple(i for i in getattr(record.compute, "images", ()) if i < len(inputs) and FORMATS[record.inputs[i].spec.dtype].is_block)
+    direct = None
+    if all(t.spec.dtype is DataType.BFLOAT16 for t in (*record.inputs, *record.outputs)):
+        direct = direct_of(record.compute, [t.spec.dims for t in record.inputs], spec.dims, record.attributes)
+    return Plan(record.name, record.compute, record.attributes, inputs, spec, direct, images)
 
 
 #: Official TT-NN has a fast and a slow class of operation; here one class is both.

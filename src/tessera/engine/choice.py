@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from tessera.engine.packed import unpacked
+
 USE_NATIVE = os.environ.get("TESSERA_ENGINE", "native") != "torch"
 
 
@@ -23,6 +25,7 @@ class EngineFunction:
         self.__module__ = reference.__module__
         self.torch = reference
         self._native: Callable[..., Any] | None = self._look_up
+        self._images: tuple[int, ...] = ()
 
     def native(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """Register the native form."""
@@ -34,9 +37,12 @@ class EngineFunction:
         return self._native(*values, **attributes) if self._native is not None else NotImplemented
 
     def _resolve(self) -> None:
-        from tessera.engine.native import form_of
+        from tessera.engine.native import form_of, images_of
 
-        self._native = form_of(self.__module__.rpartition(".")[2], self.__name__)
+        family = self.__module__.rpartition(".")[2]
+        self._native = form_of(family, self.__name__)
+        if self._native is not None and USE_NATIVE:
+            self._images = images_of(family, self.__name__)
 
     @property
     def has_native(self) -> bool:
@@ -44,12 +50,17 @@ class EngineFunction:
             self._resolve()
         return self._native is not None
 
+    @property
+    def images(self) -> tuple[int, ...]:
+        """Places of inputs that may be given as `Packed` tiles."""
+        return self._images if self.has_native else ()
+
     def __call__(self, *values: Any, **attributes: Any) -> Any:
         if self._native is not None and USE_NATIVE:
             result = self._native(*values, **attributes)
             if result is not NotImplemented:
                 return result
-        return self.torch(*values, **attributes)
+        return self.torch(*(map(unpacked, values) if self._images else values), **attributes)
 
     def __repr__(self) -> str:
         return f"<engine function {self.__name__}{', native' if self.has_native else ''}>"

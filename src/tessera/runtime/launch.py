@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import torch
 
-from tessera.formats.dtype import FORMATS
+from tessera.engine.packed import Packed
+from tessera.formats.dtype import FORMATS, DataType
 from tessera.formats.rounding import to_grid
+from tessera.formats.tile import DEFAULT_TILE
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.observers import OBSERVERS, dispatching, notify
 from tessera.runtime.tensor import Tensor
@@ -155,7 +158,7 @@ def run(record: Launch) -> None:
         for index in range(count):
             if device is not None and not device.drives(index):
                 continue
-            values = [t.part(index) for t in inputs]
+            values = operands(record.compute, inputs, index)
             if record.mutates:
                 values[0] = inputs[0].writable(index)
             same = tuple(map(id, values))
@@ -169,6 +172,39 @@ def run(record: Launch) -> None:
                     write(tensor, index, part)
     if record.device is not None:
         record.device.count(record.name, perf_counter() - started)
+
+
+#: Formats whose tiles a product can read in place, and their bits of magnitude.
+_IN_PLACE = {DataType.BFLOAT8_B: 7, DataType.BFLOAT4_B: 3}
+#: Buffers that were the packed input of a computation once: the second time their image is made and kept.
+_met: WeakSet[Buffer] = WeakSet()
+
+
+def operands(compute: Compute, inputs: Sequence[Tensor], index: int) -> list[Any]:
+    """One part of every input: its values, or the tiles themselves where the computation can take them."""
+    places = getattr(compute, "images", ())
+    return [operand(t, index) if i in places else t.part(index) for i, t in enumerate(inputs)]
+
+
+def operand(tensor: Tensor, index: int = 0) -> Any:
+    """A matrix of block floats as its tiles, anything else as its values. Packing pays for what is used again."""
+    spec, buffer = tensor.spec, tensor.buffer
+    bits = _IN_PLACE.get(spec.dtype)
+    if (
+        bits is None
+        or spec is not buffer.spec
+        or spec.tile != DEFAULT_TILE
+        or len(spec.dims) < 2
+        or spec.volume != spec.dims[-1] * spec.dims[-2]
+    ):
+        return tensor.part(index)
+    if index >= len(buffer.values):
+        index = 0
+    if buffer.images is None or buffer.images[index] is None:
+        if buffer not in _met:
+            _met.add(buffer)
+            return tensor.part(index)
+    return Packed(buffer.image(index), spec.dims[-2], spec.dims[-1], bits, lambda: tensor.part(index))
 
 
 def write(tensor: Tensor, index: int, result: torch.Tensor) -> None:

@@ -40,20 +40,23 @@ class PlainPlan:
 
     __slots__ = ("attributes", "compute", "inputs", "name", "spec")
 
-    def __init__(self, name: str, compute: Any, attributes: dict[str, Any], inputs: tuple[int | str, ...], spec: Any, direct: Any) -> None:
+    def __init__(
+        self, name: str, compute: Any, attributes: dict[str, Any], inputs: tuple[int | str, ...], spec: Any, direct: Any, images: Any
+    ) -> None:
         self.name, self.compute, self.attributes, self.inputs, self.spec = name, compute, attributes, inputs, spec
 
     def run(self, device: Device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, or None where the call must go the long way."""
-        from tessera.runtime.launch import recording, rounded
+        from tessera.runtime.launch import operands, recording, rounded
         from tessera.runtime.tensor import Tensor
 
-        values = []
+        tensors = []
         for place in self.inputs:
             tensor = args[place] if isinstance(place, int) else kwargs[place]
             if tensor.buffer.device is not device or not tensor.buffer.allocated:
                 return None
-            values.append(tensor.part(0))
+            tensors.append(tensor)
+        values = operands(self.compute, tensors, 0)
         if recording.launches is not None:
             recording.launches.append(None)
         started = perf_counter()
@@ -138,7 +141,7 @@ def equip() -> None:
 
     from tessera.memory.allocator import Allocation
     from tessera.runtime import buffer, tensor
-    from tessera.runtime.launch import recording, rounded
+    from tessera.runtime.launch import operand, recording, rounded
     from tessera.runtime.observers import OBSERVERS
 
     MODULE.equip(
@@ -153,4 +156,5 @@ def equip() -> None:
         empty_like=torch.empty_like,
         rounded=rounded,
         threads=torch.get_num_threads,
+        operand=operand,
     )

@@ -23,7 +23,11 @@ FORMS: dict[tuple[str, str], str] = {
     ("norm", "rms_norm"): "norm",
     ("movement", "permute"): "movement",
     ("movement", "transpose"): "movement",
+    ("matmul", "matmul"): "matmul",
 }
+
+#: Engine functions whose native forms take tiles of block floats in place, and for which inputs.
+IMAGES: dict[tuple[str, str], tuple[int, ...]] = {("matmul", "matmul"): (1,)}
 
 
 def form_of(family: str, name: str) -> Callable[..., Any] | None:
@@ -32,3 +36,8 @@ def form_of(family: str, name: str) -> Callable[..., Any] | None:
     if module is None or MODULE is None:
         return None
     return getattr(importlib.import_module(f"tessera.engine.native.{module}"), name)  # type: ignore[no-any-return]
+
+
+def images_of(family: str, name: str) -> tuple[int, ...]:
+    """Places of inputs that the native form takes as `Packed`."""
+    return IMAGES.get((family, name), ())

@@ -15,9 +15,33 @@ from tessera.native import MODULE
 Direct = tuple[Any, ...]
 
 
+def _product(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
+    """A small product of two matrices; what its result looks like is kept to be made again."""
+    import torch
+
+    from tessera.engine.native.matmul import is_small
+
+    if (
+        len(shapes) != 2
+        or min(map(len, shapes)) < 2
+        or not attributes["narrow"]
+        or any(attributes[w] for w in ("transpose_a", "transpose_b", "activation"))
+    ):
+        return None
+    (*batch, m, k), (*other, rows, n) = shapes
+    m *= math.prod(batch)
+    if rows != k or any(d != 1 for d in other) or len(other) > len(batch) or not is_small(m, k, n) or not m * k * n:
+        return None
+    return "matmul", m, k, n, torch.empty(shape, dtype=torch.bfloat16)
+
+
 def direct_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
     """(kind, elements, step, ...) for a computation on bfloat16 operands of these shapes into a bfloat16 result of that shape."""
-    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction) or any(s != shape for s in shapes):
+    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction):
+        return None
+    if compute.__name__ == "matmul":
+        return _product(shapes, shape, attributes)
+    if any(s != shape for s in shapes):
         return None
     from tessera.engine.native import elementwise
 

@@ -1,0 +1,145 @@
+#include "engine/matmul.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/matmul.hpp"
+#include "parallel.hpp"
+
+namespace tessera {
+namespace {
+
+// Rows up to which a packed matrix is read once, row by row, instead of being expanded.
+constexpr std::size_t FEW_ROWS = 3;
+constexpr std::size_t TILE = 32, SMALL = 128;
+
+std::size_t tile_bytes(int bits) { return 64 + (bits == 7 ? 1024 : 512); }
+
+struct alignas(64) Line {
+  std::uint32_t words[PANEL];
+};
+
+using Product = void (*)(LeftStrip, std::size_t, const std::uint32_t*, std::size_t, float*, std::size_t, bool);
+
+Product best_product(const MatmulKernels& table) { return table.product_bf16 && cpu_features().avx512_bf16 ? table.product_bf16 : table.product; }
+
+float widened(std::uint16_t x) {
+  const std::uint32_t u = static_cast<std::uint32_t>(x) << 16;
+  float f;
+  std::memcpy(&f, &u, 4);
+  return f;
+}
+
+struct Output {
+  void* data;
+  bool is_float;
+  const std::uint16_t* bias;
+  std::size_t n;
+
+  void put(const MatmulKernels& table, const float* sums, std::size_t row, std::size_t column, std::size_t count) const {
+    const std::uint16_t* b = bias ? bias + column : nullptr;
+    if (!is_float) return table.finish(sums, b, static_cast<std::uint16_t*>(data) + row * n + column, count);
+    float* to = static_cast<float*>(data) + row * n + column;
+    for (std::size_t i = 0; i < count; ++i) to[i] = b ? sums[i] + widened(b[i]) : sums[i];
+  }
+};
+
+// The few rows of a decoding step times a packed matrix: tiles are read in the order they lie in, each once.
+void few_rows(const MatmulKernels& table, const std::uint16_t* left, const Right& right, const Output& out, std::size_t m, std::size_t k, std::size_t n,
+              int threads) {
+  const std::size_t down = (k + TILE - 1) / TILE, across = (n + TILE - 1) / TILE, bytes = tile_bytes(right.bits);
+  std::vector<float> wide(m * down * TILE, 0.0f);
+  for (std::size_t r = 0; r < m; ++r)
+    for (std::size_t i = 0; i < k; ++i) wide[r * down * TILE + i] = widened(left[r * k + i]);
+  parallel_for(across, across / static_cast<std::size_t>(std::max(threads, 1)) + 1, down * across < 256 ? 1 : threads, [&](std::size_t begin, std::size_t end) {
+    const std::size_t width = (end - begin) * TILE;
+    const std::unique_ptr<float[]> sums(new float[m * width]());
+    for (std::size_t i = 0; i < down; ++i) {
+      const std::uint8_t* tile = static_cast<const std::uint8_t*>(right.data) + (i * across + begin) * bytes;
+      for (std::size_t j = 0; j < end - begin; ++j, tile += bytes)
+        for (std::size_t r = 0; r < m; ++r) table.row_times_tile(&wide[(r * down + i) * TILE], tile, right.bits, &sums[r * width + j * TILE]);
+    }
+    for (std::size_t r = 0; r < m; ++r) out.put(table, &sums[r * width], r, begin * TILE, std::min(width, n - begin * TILE));
+  });
+}
+
+void make_panel(const MatmulKernels& table, const Right& right, std::size_t k, std::size_t n, std::size_t column, Line* panel) {
+  if (right.bits) {
+    const std::size_t down = (k + TILE - 1) / TILE, across = (n + TILE - 1) / TILE, bytes = tile_bytes(right.bits);
+    const auto* tiles = static_cast<const std::uint8_t*>(right.data);
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::size_t j = column / TILE + half;
+      for (std::size_t i = 0; i < down; ++i) {
+        std::uint32_t* to = panel[i * TILE / 2].words + half * TILE;
+        if (j < across) {
+          table.expand(tiles + (i * across + j) * bytes, right.bits, to);
+        } else {
+          for (std::size_t p = 0; p < TILE / 2; ++p) std::memset(to + p * PANEL, 0, TILE * sizeof(std::uint32_t));
+        }
+      }
+    }
+    return;
+  }
+  const auto* values = static_cast<const std::uint16_t*>(right.data);
+  const std::size_t columns = std::min(PANEL, n - column);
+  if (right.transposed) {
+    table.panel_transposed(values + column * k, k, k, columns, panel->words);
+  } else {
+    table.panel(values + column, n, k, columns, panel->words);
+  }
+}
+
+}  // namespace
+
+void run_matmul(const std::uint16_t* left, const Right& right, const std::uint16_t* bias, void* out_data, bool out_float, std::size_t m, std::size_t k,
+                std::size_t n, int threads) {
+  const auto& table = kernels<MatmulKernels>();
+  const Output out{out_data, out_float, bias, n};
+  if (right.bits && m <= FEW_ROWS) return few_rows(table, left, right, out, m, k, n, threads);
+  const Product product = best_product(table);
+  // The left side is read as words of two elements; rows of odd length get a zero.
+  std::unique_ptr<std::uint16_t[]> even;
+  std::size_t stride = k;
+  if (k % 2) {
+    stride = k + 1;
+    even.reset(new std::uint16_t[m * stride]);
+    for (std::size_t r = 0; r < m; ++r) {
+      std::memcpy(&even[r * stride], left + r * k, k * 2);
+      even[r * stride + k] = 0;
+    }
+    left = even.get();
+  }
+  const std::size_t pairs = stride / 2, lines = (pairs + TILE / 2 - 1) / (TILE / 2) * (TILE / 2), panels = (n + PANEL - 1) / PANEL;
+  const std::size_t strips = (m + STRIP - 1) / STRIP;
+  const auto strip = [&](std::size_t s, std::size_t column, const Line* panel) {
+    const std::size_t row = s * STRIP, rows = std::min(STRIP, m - row);
+    alignas(64) float sums[STRIP * PANEL];
+    product({reinterpret_cast<const std::uint32_t*>(left + row * stride), pairs, 1}, rows, panel->words, pairs, sums, PANEL, true);
+    for (std::size_t r = 0; r < rows; ++r) out.put(table, sums + r * PANEL, row + r, column, std::min(PANEL, n - column));
+  };
+  if (k <= SMALL) {  // one panel on the stack at a time
+    parallel_for(panels, m * k * PANEL < 1024 * 1024 ? panels : 1, threads, [&](std::size_t begin, std::size_t end) {
+      alignas(64) Line panel[SMALL / 2];
+      for (std::size_t p = begin; p < end; ++p) {
+        make_panel(table, right, k, n, p * PANEL, panel);
+        for (std::size_t s = 0; s < strips; ++s) strip(s, p * PANEL, panel);
+      }
+    });
+    return;
+  }
+  // Two panels at a time stay in the second cache, a strip of the left side in the first.
+  const std::size_t together = pairs * sizeof(Line) <= 256 * 1024 ? 2 : 1;
+  parallel_for((panels + together - 1) / together, 1, threads, [&](std::size_t begin, std::size_t end) {
+    const std::unique_ptr<Line[]> room(new Line[lines * together]);
+    for (std::size_t group = begin; group < end; ++group) {
+      const std::size_t first = group * together, count = std::min(together, panels - first);
+      for (std::size_t i = 0; i < count; ++i) make_panel(table, right, k, n, (first + i) * PANEL, &room[i * lines]);
+      for (std::size_t s = 0; s < strips; ++s)
+        for (std::size_t i = 0; i < count; ++i) strip(s, (first + i) * PANEL, &room[i * lines]);
+    }
+  });
+}
+
+}  // namespace tessera

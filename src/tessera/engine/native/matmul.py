@@ -1,0 +1,62 @@
+"""Matrix products natively: small ones, those with a packed right side, and those whose sums must not be rounded before a bias is added.
+
+Large plain bfloat16 products are torch's: there is nothing to gain. A right side that is one matrix (leading dimensions of one) is met by all rows of
+the left at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tessera import _native
+from tessera.engine.native.norm import plain
+from tessera.engine.packed import Packed
+from tessera.engine.unary import Program, elementwise_unary
+
+#: Multiplications up to which our kernel beats the start of torch's.
+SMALL = 160**3
+
+
+def is_small(m: int, k: int, n: int) -> bool:
+    return m * k * n <= SMALL and k <= 1024
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor | Packed,
+    bias: Tensor | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation: Program = (),
+    narrow: bool = False,
+) -> Any:
+    if transpose_a or a.dim() < 2 or not plain(a):
+        return NotImplemented
+    *batch, m, k = a.shape
+    m *= math.prod(batch)
+    if isinstance(b, Packed):
+        if transpose_b or k % 2 or b.rows != k:
+            return NotImplemented
+        n, bits, address = b.columns, b.bits, b.image.data_ptr()
+    else:
+        if b.dim() < 2 or not plain(b) or any(size != 1 for size in b.shape[:-2]) or b.dim() > a.dim():
+            return NotImplemented
+        n, bits, address = b.shape[-2 if transpose_b else -1], 0, b.data_ptr()
+        if b.shape[-1 if transpose_b else -2] != k or (narrow and bias is None and not activation and not is_small(m, k, n)):
+            return NotImplemented
+    if not (m and k and n):
+        return NotImplemented
+    add = 0
+    if bias is not None:
+        if bias.numel() != n or bias.shape[-1] != n or not plain(bias):
+            return NotImplemented
+        add = bias.data_ptr()
+    rounds = narrow and not activation
+    out = torch.empty((*a.shape[:-1], n), dtype=torch.bfloat16 if rounds else torch.float32)
+    _native.matmul(a.data_ptr(), address, bits, transpose_b, add, out.data_ptr(), not rounds, m, k, n, torch.get_num_threads())
+    return elementwise_unary(out, program=activation) if activation else out
