@@ -41,6 +41,16 @@ def _name(value: Any) -> str | None:
     return value
 
 
+def _folder(value: Any) -> Path | None:
+    return None if value is None or value == "" else Path(value)
+
+
+def _style(value: Any) -> str:
+    if value not in ("guide", "tt-metal"):
+        raise TypeError(f'must be "guide" or "tt-metal", got {value!r}')
+    return str(value)
+
+
 FIELDS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "cache_path": (_path, _CACHE),
     "model_cache_path": (_path, _CACHE / "models"),
@@ -60,8 +70,23 @@ FIELDS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "root_report_path": (_path, Path("generated/ttnn/reports")),
     "report_name": (_name, None),
     "strict_ccl_topology": (_bool, False),
+    "operation_parameter_log_dir": (_folder, None),
+    "operation_trace_style": (_style, "guide"),
 }
 """Name: (what makes a value of it, default)."""
+
+#: Settings that official TT-NN does not have; they are left out where it shows all of its own.
+OWN = ("operation_parameter_log_dir", "operation_trace_style")
+
+
+_watched: dict[str, Callable[[Any], None]] = {}
+
+
+def when_set(name: str, call: Callable[[Any], None]) -> None:
+    """Call a function with the new value whenever a setting of `ttnn.CONFIG` is set, and now if it is set already."""
+    _watched[name] = call
+    if getattr(CONFIG, name) != FIELDS[name][1]:
+        call(getattr(CONFIG, name))
 
 
 class Config:
@@ -86,6 +111,8 @@ class Config:
         object.__setattr__(self, name, made)
         if name == "report_name":
             object.__setattr__(self, "_named_at", time.strftime("%b%d_%H%M").lower())
+        if name in _watched and self is globals().get("CONFIG"):
+            _watched[name](made)
 
     @staticmethod
     def keys() -> list[str]:
@@ -143,7 +170,11 @@ class Config:
         scratch.replace(target)
 
     def __repr__(self) -> str:
-        return "Config{" + ",".join(f"{name}={_shown(getattr(self, name))}" for name in FIELDS) + f",{_shown(self.report_path)}}}"
+        return (
+            "Config{"
+            + ",".join(f"{name}={_shown(getattr(self, name))}" for name in FIELDS if name not in OWN)
+            + f",{_shown(self.report_path)}}}"
+        )
 
 
 def _shown(value: Any) -> str:

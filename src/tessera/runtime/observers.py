@@ -24,6 +24,8 @@ class Observer:
     dispatch: bool = True
     #: True lets this observer's exceptions reach the program (comparison mode that should raise).
     may_raise: bool = False
+    #: False says that only whole operations are of interest, so that those may go their remembered way.
+    sees_launches: bool = True
 
     def operation_begins(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A public operation was called, at any depth."""
@@ -56,11 +58,16 @@ def notify(event: str, *args: Any) -> None:
         except Exception as error:
             if observer.may_raise:
                 raise
-            if id(observer) not in _reported:
-                _reported.add(id(observer))
-                logger.opt(exception=error).error(
-                    f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded"
-                )
+            report(observer, event, error)
+
+
+def report(observer: Observer, event: str, error: Exception) -> None:
+    """Say once for each observer what went wrong in it."""
+    if id(observer) not in _reported:
+        _reported.add(id(observer))
+        logger.opt(exception=error).error(
+            f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded"
+        )
 
 
 def attach(observer: Observer) -> None:
