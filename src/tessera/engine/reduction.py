@@ -5,11 +5,12 @@ Sums of bfloat16 accumulate in fp32 in torch's order of blocks; results are roun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from tessera.engine.choice import engine_function
+from tessera.engine.creation import generator
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
@@ -72,3 +73,71 @@ def argmax(values: torch.Tensor, *, dim: int | None, keepdim: bool) -> torch.Ten
         found = wide.reshape(-1).argmax()
         return found.reshape((1,) * values.dim()) if keepdim else found
     return wide.argmax(dim, keepdim)
+
+
+@engine_function
+def topk(
+    values: torch.Tensor, positions: torch.Tensor | None = None, *, k: int, dim: int, largest: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest or smallest in order, the first of equals first; `positions` names the elements by other numbers."""
+    found, indices = values.sort(dim=dim, descending=largest, stable=True)
+    found, indices = found.narrow(dim, 0, k), indices.narrow(dim, 0, k)
+    return found, indices if positions is None else positions.to(torch.int64).gather(dim, indices)
+
+
+@engine_function
+def sort(values: torch.Tensor, *, dim: int, descending: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """In order, equals as they stood."""
+    if values.dim() == 0:
+        return values.clone(), torch.zeros((), dtype=torch.int64, device=values.device)
+    found = values.sort(dim=dim, descending=descending, stable=True)
+    return found.values, found.indices
+
+
+def _running(step: Callable[..., torch.Tensor], values: torch.Tensor, dim: int, reverse: bool) -> torch.Tensor:
+    if values.dim() == 0:
+        return values.clone()
+    wide = values.to(torch.float64) if values.is_floating_point() else values.to(torch.int64)
+    found = step(wide.flip(dim) if reverse else wide, dim)
+    return found.flip(dim) if reverse else found
+
+
+@engine_function
+def running_total(values: torch.Tensor, *, dim: int, reverse: bool) -> torch.Tensor:
+    return _running(torch.cumsum, values, dim, reverse)
+
+
+@engine_function
+def running_product(values: torch.Tensor, *, dim: int, reverse: bool) -> torch.Tensor:
+    return _running(torch.cumprod, values, dim, reverse)
+
+
+@engine_function
+def moving_average(values: torch.Tensor, *, alpha: float) -> torch.Tensor:
+    """y[t] = alpha * y[t - 1] + (1 - alpha) * x[t] along the last dimension, from y[0] = x[0]."""
+    steps = _wide(values).unbind(-1)
+    found = [steps[0]]
+    for step in steps[1:]:
+        found.append(alpha * found[-1] + (1 - alpha) * step)
+    return torch.stack(found, -1)
+
+
+@engine_function
+def sample(values: torch.Tensor, indices: torch.Tensor, k: torch.Tensor, p: torch.Tensor, temp: torch.Tensor, *, seed: int) -> torch.Tensor:
+    """One index for each row: softmax of the k largest times the temperature's inverse, cut where probabilities pass p, then drawn.
+
+    `temp` holds inverse temperatures, as the chip is given them. A k below one means all.
+    """
+    rows = _wide(values).reshape(-1, values.shape[-1])
+    names = indices.reshape(rows.shape).to(torch.int64)
+    ordered, places = rows.sort(dim=-1, descending=True, stable=True)
+    names = names.gather(-1, places)
+    chances = torch.softmax(ordered.to(torch.float64) * temp.to(torch.float64).reshape(-1, 1), -1)
+    rank = torch.arange(rows.shape[-1], device=values.device)
+    count = k.to(torch.int64).reshape(-1, 1)
+    chances = torch.where((rank < count) | (count < 1), chances, 0.0)
+    chances = chances / chances.sum(-1, keepdim=True)
+    before = chances.cumsum(-1) - chances
+    chances = torch.where((before < p.to(torch.float64).reshape(-1, 1)) | (rank == 0), chances, 0.0)
+    drawn = torch.multinomial(chances.float(), 1, generator=generator(seed))
+    return names.gather(-1, drawn).reshape(1, 1, 1, -1)
