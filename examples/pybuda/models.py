@@ -51,7 +51,9 @@ class BertEncoder(nn.Module):
 
 
 class Bert(nn.Module):
-    def __init__(self, vocabulary: int = 1000, layers: int = 2, width: int = 128, heads: int = 4, inner: int = 256, positions: int = 128) -> None:
+    def __init__(
+        self, vocabulary: int = 1000, layers: int = 2, width: int = 128, heads: int = 4, inner: int = 256, positions: int = 128
+    ) -> None:
         super().__init__()
         self.words, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
         self.norm = nn.LayerNorm(width)
@@ -88,7 +90,9 @@ class Bottleneck(nn.Module):
         self.conv2, self.bn2 = nn.Conv2d(middle, middle, 3, stride, 1, bias=False), nn.BatchNorm2d(middle)
         self.conv3, self.bn3 = nn.Conv2d(middle, out, 1, bias=False), nn.BatchNorm2d(out)
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = nn.Sequential(nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out)) if stride != 1 or inside != out else None
+        self.downsample = (
+            nn.Sequential(nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out)) if stride != 1 or inside != out else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
@@ -102,7 +106,9 @@ class ResNet(nn.Module):
 
     def __init__(self, blocks: tuple[int, ...] = (3, 4, 6, 3), base: int = 64, classes: int = 1000) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, base, 7, 2, 3, bias=False), nn.BatchNorm2d(base), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, base, 7, 2, 3, bias=False), nn.BatchNorm2d(base), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
+        )
         layers, inside = [], base
         for stage, count in enumerate(blocks):
             for index in range(count):
@@ -203,7 +209,9 @@ class LlamaLayer(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, vocabulary: int = 1000, layers: int = 2, width: int = 128, heads: int = 4, groups: int = 2, inner: int = 256) -> None:
+    def __init__(
+        self, vocabulary: int = 1000, layers: int = 2, width: int = 128, heads: int = 4, groups: int = 2, inner: int = 256
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(LlamaLayer(width, heads, groups, inner) for _ in range(layers))

@@ -181,7 +181,9 @@ def test_an_error_in_a_worker_is_raised_in_the_caller_with_its_traceback(sequent
     tt0.push_to_inputs(torch.full((2, 8), 1e6))
     with pytest.raises(ValueError, match="the sky fell") as caught:
         pybuda.run_inference().get(timeout=20)
-    assert any(frame.name == "forward" and frame.filename.endswith("test_errors.py") for frame in traceback.extract_tb(caught.value.__traceback__))
+    assert any(
+        frame.name == "forward" and frame.filename.endswith("test_errors.py") for frame in traceback.extract_tb(caught.value.__traceback__)
+    )
     assert pybuda.error_raised()
     for call in (lambda: tt0.push_to_inputs(torch.zeros(2, 8)), pybuda.run_forward, pybuda.sync, pybuda.get_parameter_checkpoint):
         with pytest.raises(ValueError, match="the sky fell"):

@@ -1,2 +1,1 @@
-
 from ttnn.operations.matmul import product as product
