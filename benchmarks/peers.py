@@ -1,0 +1,69 @@
+"""How two ways of doing one thing are timed: in turns, in one process, so that what else the machine does meets both.
+
+A figure is always a ratio of ours to the peer's time. Of each way the fastest of several rounds counts; a round repeats the call until it takes long
+enough to be read off a clock.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds for one call of each."""
+
+    ours: float
+    peer: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.peer
+
+
+def _repeats(call: Call, seconds: float) -> int:
+    call()
+    started = perf_counter()
+    call()
+    once = perf_counter() - started
+    return max(1, min(20000, int(seconds / max(once, 1e-7))))
+
+
+def _round(call: Call, repeats: int) -> float:
+    started = perf_counter()
+    for _ in range(repeats):
+        call()
+    return (perf_counter() - started) / repeats
+
+
+def compare(ours: Call, peer: Call, *, rounds: int = 7, seconds: float = 0.02) -> Timing:
+    """The fastest round of each, taken in turns."""
+    mine, theirs = _repeats(ours, seconds), _repeats(peer, seconds)
+    best = [float("inf"), float("inf")]
+    for _ in range(rounds):
+        best[0] = min(best[0], _round(ours, mine))
+        best[1] = min(best[1], _round(peer, theirs))
+    return Timing(*best)
+
+
+def cpu_name() -> str:
+    """What the processor calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def human(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
