@@ -1,0 +1,3 @@
+"""Convolutions, poolings and what goes with them, over NHWC images."""
+
+from ttnn.operations.convolution import conv as conv
