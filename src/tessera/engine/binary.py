@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tessera.engine.choice import engine_function
 from tessera.engine.steps import STEPS
-from tessera.engine.unary import Program, apply, flushed, needs_flush
+from tessera.engine.unary import BLOCK, Program, apply, flushed, in_blocks, is_single, needs_flush
 
 Form = Callable[..., Tensor]
 Operand = Tensor | float | int
@@ -23,13 +23,14 @@ Operand = Tensor | float | int
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One row; the flags mean what they mean for `steps.Step`."""
+    """One row; the flags mean what they mean for `steps.Step`. `brief`: fp32 is enough for a bfloat16 result of bfloat16 operands."""
 
     compute: Form
     integer: Form | None = None
     single: bool = False
     narrow: bool = False
     flush: bool = True
+    brief: bool = False
 
 
 def _flag(test: Callable[[Tensor, Tensor], Tensor]) -> Form:
@@ -108,12 +109,12 @@ def _rows() -> dict[str, Pair]:
         "div_floor_float": Pair(lambda a, b: torch.div(a, b, rounding_mode="floor")),
         "div_trunc": Pair(lambda a, b: torch.div(a, b, rounding_mode="trunc"), _divided("trunc")),
         "div_no_nan": Pair(_div_no_nan, single=True),
-        "squared_difference": Pair(lambda a, b: torch.square(a - b), lambda a, b: torch.square(a - b)),
+        "squared_difference": Pair(lambda a, b: torch.square(a - b), lambda a, b: torch.square(a - b), brief=True),
         "addalpha": Pair(lambda a, b, alpha=1.0: a + b * alpha, lambda a, b, alpha=1.0: a + b * int(alpha)),
         "subalpha": Pair(lambda a, b, alpha=1.0: a - b * alpha, lambda a, b, alpha=1.0: a - b * int(alpha)),
         "remainder": Pair(torch.remainder, _modulo(torch.remainder)),
         "fmod": Pair(torch.fmod, _modulo(torch.fmod)),
-        "pow": Pair(torch.pow),
+        "pow": Pair(torch.pow, single=True),
         "maximum": Pair(torch.maximum, torch.maximum, single=True, narrow=True),
         "minimum": Pair(torch.minimum, torch.minimum, single=True, narrow=True),
         "eq": _question(torch.eq),
@@ -137,9 +138,9 @@ def _rows() -> dict[str, Pair]:
         "ldexp": Pair(_ldexp),
         "logaddexp": Pair(torch.logaddexp),
         "logaddexp2": Pair(torch.logaddexp2),
-        "xlogy": Pair(torch.xlogy),
-        "atan2": Pair(torch.atan2),
-        "hypot": Pair(torch.hypot),
+        "xlogy": Pair(torch.xlogy, brief=True),
+        "atan2": Pair(torch.atan2, single=True),
+        "hypot": Pair(torch.hypot, single=True),
         "nextafter": Pair(torch.nextafter),
         "bias_gelu": Pair(lambda a, b: _gelu(a + b)),
         "bias_gelu_tanh": Pair(lambda a, b: STEPS["gelu_tanh"].compute(a + b)),
@@ -155,14 +156,14 @@ PAIRS: dict[str, Pair] = _rows()
 AS_STORED = frozenset({"nextafter"})
 
 
-def _operands(a: Tensor, b: Tensor, row: Pair, programs: Program, op: str) -> tuple[Tensor, Tensor]:
+def _operands(a: Tensor, b: Tensor, row: Pair, programs: Program, op: str, wide: bool) -> tuple[Tensor, Tensor]:
     """Both operands in the dtype that the pair is computed in."""
     if not a.is_floating_point() and not b.is_floating_point() and row.integer is not None:
         return a.to(torch.int64), b.to(torch.int64)
     if op in AS_STORED:
         return a, b
-    exact = row.single and a.is_floating_point() and b.is_floating_point() and all(STEPS[name].single for name, _ in programs)
-    dtype = torch.float32 if exact else torch.float64
+    enough = row.single or (row.brief and not wide and a.dtype is b.dtype is torch.bfloat16)
+    dtype = torch.float32 if enough and a.is_floating_point() and b.is_floating_point() and is_single(programs) else torch.float64
     return a.to(dtype), b.to(dtype)
 
 
@@ -200,12 +201,18 @@ def _run(
             return flushed(narrow) if row.flush else narrow
     if not isinstance(b, Tensor):
         b = torch.tensor(b, dtype=torch.int64 if isinstance(b, int) and not a.is_floating_point() else torch.float64)
-    a, b = _operands(a, b, row, a_program + b_program + program, op)
-    a, b = apply(a, a_program), apply(b, b_program)
-    result = apply(combine(b, a, op, params) if reflected else combine(a, b, op, params), program)
-    if result.is_floating_point() and (row.flush or needs_flush(program)):
-        result = flushed(result if result.dtype is torch.bfloat16 else result.to(torch.float32))
-    return result
+    first, second = _operands(a, b, row, a_program + b_program + program, op, wide)
+
+    def compute(x: Tensor, y: Tensor) -> Tensor:
+        x, y = apply(x, a_program), apply(y, b_program)
+        result = apply(combine(y, x, op, params) if reflected else combine(x, y, op, params), program)
+        if result.is_floating_point() and (row.flush or needs_flush(program)):
+            result = flushed(result if result.dtype is torch.bfloat16 else result.to(torch.float32))
+        return result
+
+    if first.dtype is torch.float64 and a.is_floating_point() and a.shape == b.shape and a.numel() > 2 * BLOCK:
+        return in_blocks(compute, a, b)
+    return compute(first, second)
 
 
 SCALAR_NARROW: dict[str, Callable[[Tensor, float, bool], Tensor]] = {

@@ -10,6 +10,7 @@ operands are looked up in that table: correctly rounded, and faster than computi
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,9 @@ Program = tuple[tuple[str, tuple[float, ...]], ...]
 
 #: The largest subnormal numbers: what is not beyond them is stored as zero.
 SUBNORMAL = {torch.float32: 2.0**-126 - 2.0**-149, torch.float64: 2.0**-126 - 2.0**-149, torch.bfloat16: 127 * 2.0**-133}
+
+#: Elements of a block that is computed in fp64 while it stays in the caches.
+BLOCK = 32768
 
 #: Operands below this many elements are computed rather than looked up.
 TABLE_PAYS = 16384
@@ -51,13 +55,31 @@ def needs_flush(program: Program) -> bool:
     return any(STEPS[name].flush for name, _ in program)
 
 
+def is_single(program: Program) -> bool:
+    """Whether fp32 is enough to compute every step."""
+    return all(STEPS[name].single for name, _ in program)
+
+
+def _stored(result: Tensor, program: Program) -> Tensor:
+    return flushed(result.to(torch.float32)) if result.is_floating_point() and needs_flush(program) else result
+
+
 def working(values: Tensor, program: Program) -> Tensor:
     """The operand in the dtype that the program is computed in."""
     if not values.is_floating_point():
         return values.to(torch.int64)
-    if all(STEPS[name].single for name, _ in program):
+    if is_single(program):
         return values.to(torch.float32)
     return values.to(torch.float64)
+
+
+def in_blocks(compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+    """A computation in fp64 on operands of one shape, block by block: what it makes on the way stays in the caches. The result is fp32."""
+    flat = [o.reshape(-1) for o in operands]
+    out = torch.empty(flat[0].shape, dtype=torch.float32)
+    for start in range(0, out.numel(), BLOCK):
+        out[start : start + BLOCK] = compute(*(f[start : start + BLOCK].to(torch.float64) for f in flat))
+    return out.reshape(operands[0].shape)
 
 
 @functools.lru_cache(maxsize=128)
@@ -86,7 +108,6 @@ def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Ten
                 return flushed(result) if step.flush else result
         if x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
             return look_up(x, program, wide)
-    result = apply(working(x, program), program)
-    if needs_flush(program) and result.is_floating_point():
-        result = flushed(result.to(torch.float32))
-    return result
+    if x.is_floating_point() and x.numel() > 2 * BLOCK and all(STEPS[name].local for name, _ in program) and not is_single(program):
+        return in_blocks(lambda block: _stored(apply(block, program), program), x)
+    return _stored(apply(working(x, program), program), program)
