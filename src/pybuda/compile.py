@@ -6,7 +6,7 @@ import getpass
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,7 @@ def compile_device(
     verify_cfg: Any = None,
     config: CompilerConfig | None = None,
     graph_name: str = "",
+    values: Mapping[str, torch.Tensor] | None = None,
 ) -> CompileResults:
     """Compile what is placed on `device` for inputs like `sample` and `kwargs`."""
     config = config or _get_global_compiler_config()
@@ -154,6 +155,9 @@ def compile_device(
     graph = chain(
         name, device.modules, list(sample), kwargs, training=training, dropout=config.enable_tvm_dropout, loss=loss, targets=targets
     )
+    for parameter, value in (values or {}).items():
+        if parameter in graph:
+            graph[parameter].value = value
     missing = [n for n in config.op_intermediates_to_save if n not in graph]
     if missing:
         raise GraphError(

@@ -112,22 +112,15 @@ class TTDevice(Device):
 
     def _compile(self) -> None:
         sample, kwargs, targets, training, verify_cfg = self._arguments
-        self._compile_output = compile_device(self, sample, kwargs, targets=targets, training=training, verify_cfg=verify_cfg)
+        self._compile_output = compile_device(
+            self, sample, kwargs, targets=targets, training=training, verify_cfg=verify_cfg, values=self._updates
+        )
         self._compiled_graph_state = CompiledGraphState.of(self, self._compile_output, training)
         depth = self._compile_output.compiled.options.depth
         self._compiled = True
         self._executor = (
             self._compile_output.compiled.executor if depth is CompileDepth.FULL and self.devtype is not BackendType.NoBackend else None
         )
-        if self._executor is not None:
-            for name, value in self._updates.items():
-                if name in self._executor.parameters:
-                    self._executor.set_parameter(name, value)
-        self.trainable = [
-            n
-            for n in self._compile_output.graph.gradients
-            if n in self._compile_output.graph and self._compile_output.graph[n].kind.value == "parameter"
-        ]
 
     def get_compiled_results(self) -> CompileResults:
         if self._compile_output is None:

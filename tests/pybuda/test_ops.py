@@ -182,14 +182,29 @@ def test_value(name, body, inputs, wanted):
     eager = body(*[Tensor.create_from_torch(i) for i in inputs]).value()
     if wanted is not None:
         torch.testing.assert_close(eager, wanted, rtol=1e-5, atol=1e-5)
-    graph = pybuda.run_inference(One(body, len(inputs)), inputs=[inputs], _sequential=True, _verify_cfg=pybuda.VerifyConfig(verify_all=True)).get()[0].value()
+    graph = (
+        pybuda.run_inference(One(body, len(inputs)), inputs=[inputs], _sequential=True, _verify_cfg=pybuda.VerifyConfig(verify_all=True))
+        .get()[0]
+        .value()
+    )
     assert graph.shape == eager.shape
     torch.testing.assert_close(graph.to(eager.dtype), eager, rtol=1e-5, atol=1e-5)
 
 
 def test_every_operation_has_a_value_test():
     named = {c[0].split()[0] for c in CASES}
-    tested_elsewhere = {"Linear", "Conv2dModule", "ConvTranspose2dModule", "MaxPool1dModule", "MaxPool2dModule", "AvgPool2dModule", "SparseMatmulModule", "Constant", "CrossEntropyLoss", "L1Loss"}
+    tested_elsewhere = {
+        "Linear",
+        "Conv2dModule",
+        "ConvTranspose2dModule",
+        "MaxPool1dModule",
+        "MaxPool2dModule",
+        "AvgPool2dModule",
+        "SparseMatmulModule",
+        "Constant",
+        "CrossEntropyLoss",
+        "L1Loss",
+    }
     missing = {line.split("(")[0] for line in SIGNATURES} - named - tested_elsewhere - {"Dropout"}
     assert not missing
 

@@ -20,9 +20,10 @@ class Executor:
         self.inputs = graph.of(Kind.INPUT)
         self.targets = graph.of(Kind.TARGET)
         self.output_gradients = graph.of(Kind.GRADIENT)
-        self.parameters: dict[str, Node] = {n.name: n for n in graph.of(Kind.PARAMETER)}
+        read = {source for node in graph.nodes for source in node.inputs}
+        self.parameters: dict[str, Node] = {n.name: n for n in graph.of(Kind.PARAMETER) if n in read}  # not those folded into another value
         for node in graph.of(Kind.PARAMETER, Kind.CONSTANT):
-            if node.value is not None:
+            if node.value is not None and node in read:
                 self.builder.hold(node, node.value)
         forward = [n for n in graph.nodes if n.epoch is Epoch.FORWARD]
         backward = [n for n in graph.nodes if n.epoch is Epoch.BACKWARD]

@@ -80,14 +80,15 @@ def linear(builder: Builder, node: Node, operands: list[str], compute: torch.dty
         source = node.inputs[2]
         if not _is_weight(source) or math.prod(source.shape) != node.shape[-1]:
             return None
-        bias = operands[2] if len(source.shape) == 1 else _prepared(builder, source, "flat", lambda b: b.reshape(-1))
+        bias = _prepared(builder, source, f"flat{str(compute)[6:]}", lambda b: b.to(compute).reshape(-1))
     rows = math.prod(node.inputs[0].shape[:-1])
     turned = bool(node.attrs.get("transpose_b"))
 
     def pack(w: Tensor) -> Any:
+        w = w.to(compute)
         return torch.ops.mkldnn._reorder_linear_weight(w.contiguous() if turned else w.t().contiguous(), rows)
 
-    packed = _prepared(builder, weight, f"linear{rows}{'t' if turned else ''}", pack)
+    packed = _prepared(builder, weight, f"linear{rows}{'t' if turned else ''}{str(compute)[6:]}", pack)
     name, scalars, algorithm = _POINTWISE[activation]
     run = builder.bind(torch.ops.mkldnn._linear_pointwise.default)
     return f"{run}({operands[0]}, {packed}, {bias}, {name!r}, {scalars!r}, {algorithm!r})"
@@ -113,12 +114,12 @@ def convolution(builder: Builder, node: Node, operands: list[str], compute: torc
     if len(node.inputs) > 2:
         if not _is_weight(node.inputs[2]) or len(node.inputs[2].shape) != 1:
             return None
-        bias = operands[2]
+        bias = _prepared(builder, node.inputs[2], f"flat{str(compute)[6:]}", lambda b: b.to(compute).reshape(-1))
 
     def pack(w: Tensor) -> Any:
-        return torch.ops.mkldnn._reorder_convolution_weight(w, pads, stride, dilation, groups, size)
+        return torch.ops.mkldnn._reorder_convolution_weight(w.to(compute), pads, stride, dilation, groups, size)
 
-    packed = _prepared(builder, weight, "conv" + "_".join(map(str, [*pads, *stride, *dilation, groups, *size])), pack)
+    packed = _prepared(builder, weight, "conv" + "_".join(map(str, [*pads, *stride, *dilation, groups, *size])) + str(compute)[6:], pack)
     name, scalars, algorithm = _POINTWISE[activation]
     run = builder.bind(torch.ops.mkldnn._convolution_pointwise.default)
     return f"{run}({operands[0]}, {packed}, {bias}, {pads}, {stride}, {dilation}, {groups}, {name!r}, {scalars!r}, {algorithm!r})"

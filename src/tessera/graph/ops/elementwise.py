@@ -199,17 +199,23 @@ def cast(self: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 row("cast", cast, "cast", "to.dtype", "to.dtype_layout", "to.device", "_to_copy", "to.other", "type_as", adapt=_cast_args, buda="nop")
 
 
+def dropout_mask(self: Tensor, p: float = 0.5, seed: int = 0) -> Tensor:
+    """What a dropout multiplies by: zero with probability `p`, else 1 / (1 - p); from torch's generator, or from `seed`."""
+    if p >= 1.0:
+        return torch.zeros_like(self)
+    if self.device.type == "meta":
+        return torch.empty_like(self)
+    generator = torch.Generator().manual_seed(seed) if seed else None
+    keep = torch.rand(self.shape, generator=generator) >= p
+    return keep.to(self.dtype) / (1 - p)
+
+
 def dropout(self: Tensor, p: float = 0.5, training: bool = True, seed: int = 0) -> Tensor:
-    """A real dropout for training; the mask comes from torch's generator, or from `seed` when one is given."""
-    if not training or p == 0.0:
-        return self
-    if seed:
-        keep = torch.rand(self.shape, generator=torch.Generator().manual_seed(seed)) >= p
-        return self * keep.to(self.dtype) / (1 - p)
-    return F.dropout(self, p, True)
+    return self if not training or p == 0.0 else self * dropout_mask(self, p, seed)
 
 
 row("dropout", dropout, "unary", random=True)
+row("dropout_mask", dropout_mask, "random", random=True, buda="dropout")
 row("native_dropout", torch.native_dropout, "unary", "native_dropout", many=True, random=True, buda="dropout")
 row("getitem", lambda self, index: self[index], "getitem", buda="nop")
 

@@ -103,7 +103,7 @@ class Autograd:
 
 
 def _carries(node: Node) -> bool:
-    return node.dtype.is_floating_point or bool(node.parts)
+    return (node.dtype.is_floating_point or bool(node.parts)) and not (node.kind is Kind.OP and OPS[node.op].family in ("random", "make"))
 
 
 def _like(node: Node) -> Tensor:

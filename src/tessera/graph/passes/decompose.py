@@ -50,7 +50,15 @@ def _square(w: Writer, n: Node) -> Node:
     return w.op("multiply", n.inputs[0], n.inputs[0])
 
 
-RULES: dict[str, Rule] = {"rsub": _rsub, "square": _square}
+def _dropout(w: Writer, n: Node) -> Node:
+    """The mask is a value of its own, so that the backward pass multiplies by the same one."""
+    if not n.attrs.get("training", True) or n.attrs.get("p", 0.5) == 0.0:
+        return w.op("nop", n.inputs[0])
+    mask = w.op("dropout_mask", n.inputs[0], p=n.attrs.get("p", 0.5), seed=n.attrs.get("seed", 0))
+    return w.op("multiply", n.inputs[0], mask)
+
+
+RULES: dict[str, Rule] = {"rsub": _rsub, "square": _square, "dropout": _dropout}
 
 
 @dataclass(frozen=True)
