@@ -52,7 +52,6 @@ STEP2(Gt, a > b ? all(1.0f) : f32v{})
 STEP2(Ge, a >= b ? all(1.0f) : f32v{})
 STEP2(Rsub, b - a)
 STEP2(SquaredDifference, (a - b) * (a - b))
-STEP2(First, (static_cast<void>(b), a))
 
 // -- the loops: what walks along a row, and what stands still
 
@@ -97,15 +96,29 @@ void binary_row(Operand a, Operand b, bf16* out, std::size_t count) {
   }
 }
 
+// The first operand alone, with all its bits.
+void first_row(Operand a, Operand, bf16* out, std::size_t count) {
+  if (a.row) {
+    std::memcpy(out, a.row, count * sizeof(bf16));
+  } else {
+    const bf16 value = round_one(a.value);
+    for (std::size_t i = 0; i < count; ++i) out[i] = value;
+  }
+}
+
 template <class A, class B>
 TESSERA_INLINE void where_loop(const bf16* condition, const A& a, const B& b, bf16* out, std::size_t count) {
   const auto both = [](Pair c, Pair x, Pair y) __attribute__((always_inline)) {
     return Pair{c.low != 0.0f ? x.low : y.low, c.high != 0.0f ? x.high : y.high};
   };
   std::size_t i = 0;
-  for (; i + PAIR <= count; i += PAIR) store(out + i, both(load(condition + i), A::at(a, i), B::at(b, i)));
+  for (; i + PAIR <= count; i += PAIR) store_as_is(out + i, both(load(condition + i), A::at(a, i), B::at(b, i)));
   const std::size_t left = count - i;
-  if (left) store_some(out + i, both(load_some(condition + i, left), A::some(a, i, left), B::some(b, i, left)), left);
+  if (left) {
+    bf16 room[PAIR];
+    store_as_is(room, both(load_some(condition + i, left), A::some(a, i, left), B::some(b, i, left)));
+    std::memcpy(out + i, room, left * sizeof(bf16));
+  }
 }
 
 // -- the tables, in the order of the enums
@@ -117,7 +130,7 @@ constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {
 constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {
     binary_row<Add>, binary_row<Sub>, binary_row<Mul>, binary_row<Div>, binary_row<Maximum>, binary_row<Minimum>, binary_row<Eq>,
     binary_row<Ne>,  binary_row<Lt>,  binary_row<Le>,  binary_row<Gt>,  binary_row<Ge>,      binary_row<SquaredDifference>, binary_row<Rsub>,
-    binary_row<First>};
+    first_row};
 static_assert(sizeof(UNARY) / sizeof(*UNARY) == static_cast<std::size_t>(Unary::count), "one row for each step");
 static_assert(sizeof(BINARY) / sizeof(*BINARY) == static_cast<std::size_t>(Binary::count), "one row for each step");
 

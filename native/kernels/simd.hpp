@@ -136,6 +136,8 @@ TESSERA_INLINE f32v flushed(f32v x) {
 }
 TESSERA_INLINE f32v quiet(f32v x) { return x != x ? all(__builtin_nanf("")) : x; }
 TESSERA_INLINE u32v joined(Pair x) { return (rounded(flushed(x.low)) >> 16) | (rounded(flushed(x.high)) & 0xffff0000u); }
+// For elements that were bfloat16 before: every bit stays.
+TESSERA_INLINE void store_as_is(bf16* p, Pair x) { *reinterpret_cast<u32v_any*>(p) = (rounded(x.low) >> 16) | (rounded(x.high) & 0xffff0000u); }
 TESSERA_INLINE void store(bf16* p, Pair x) { *reinterpret_cast<u32v_any*>(p) = joined(x); }
 
 TESSERA_INLINE float widen_one(bf16 x) {

@@ -117,6 +117,9 @@ def launch(
             where = "on the host (StorageType::HOST)" if tensor.buffer.device is None else "on another device"
             raise RuntimeError(f"{name}: all inputs must be on device {list(device.chips)}; one of shape {tensor.spec.dims} is {where}")
 
+    if any(s.dtype is DataType.FLOAT32 for s in specs) and not any(t.spec.dtype is DataType.FLOAT32 for t in inputs):
+        compute = getattr(compute, "torch", compute)  # native forms round to bfloat16 where their operands are
+
     hit = device.programs.use(
         (name, key, tuple([t.spec for t in inputs]), tuple(specs), frozen({k: v for k, v in attrs.items() if k not in runtime})),
         name,

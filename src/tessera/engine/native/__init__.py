@@ -17,6 +17,7 @@ FORMS: dict[tuple[str, str], str] = {
     ("unary", "elementwise_unary"): "elementwise",
     ("binary", "elementwise_binary"): "elementwise",
     ("binary", "elementwise_scalar"): "elementwise",
+    ("ternary", "where"): "elementwise",
     ("norm", "softmax"): "norm",
     ("norm", "scaled_masked_softmax"): "norm",
     ("norm", "layer_norm"): "norm",
@@ -24,6 +25,7 @@ FORMS: dict[tuple[str, str], str] = {
     ("movement", "permute"): "movement",
     ("movement", "transpose"): "movement",
     ("matmul", "matmul"): "matmul",
+    **{("reduction", name): "reduction" for name in ("total", "mean", "largest", "smallest", "argmax", "topk", "sort", "running_total")},
 }
 
 #: Engine functions whose native forms take tiles of block floats in place, and for which inputs.

@@ -111,3 +111,18 @@ def elementwise_scalar(
     out = _empty_like(a)
     _native.binary_scalar(step, a.data_ptr(), float(scalar), reflected, out.data_ptr(), a.numel(), _threads())
     return out
+
+
+def where(condition: Tensor, *rest: Tensor, true_value: float | None = None, false_value: float | None = None) -> Any:
+    tensors = list(rest)
+    if not _plain(condition) or not all(map(_plain, tensors)) or not tensors:
+        return NotImplemented
+    shape = torch.broadcast_shapes(condition.shape, *(t.shape for t in tensors))
+    yes = tensors.pop(0) if true_value is None else None
+    no = tensors.pop(0) if false_value is None else None
+    out = _empty(shape, dtype=_BF16)
+    operands: list[Any] = []
+    for tensor, number in ((yes, true_value), (no, false_value)):
+        operands += [0, float(number or 0.0), ()] if tensor is None else [tensor.data_ptr(), 0.0, tensor.shape]
+    _native.where(condition.data_ptr(), condition.shape, *operands, out.data_ptr(), shape, _threads())
+    return out
