@@ -1,9 +1,10 @@
 """Tensor files against safetensors, torch.save, a raw write, and official ttnn in its own environment when that is there.
 
-    python benchmarks/files.py [--mib 1024] [--repeats 5] [--folder build] [--threads 1]
+    python benchmarks/files.py [--mib 1024] [--repeats 5] [--folder build] [--threads 1] [--cold]
 
 `dump`: each of them writes the same tensor and syncs it; "of raw" is its time over that of writing as many bytes with `write`, `fsync` and
-`rename` to the same folder (goal: at most 1.1). `load`: from the name of a file that is in the page cache to the first sum of its values.
+`rename` to the same folder (goal: at most 1.1). `load`: from the name of a file that is in the page cache to the first sum of its values
+(`--cold`: of a file that is not).
 Both are the best of the repeats, taken in turns so that a busy machine is busy for all. `open` is `load_tensor` alone. Ours sums band by band (`tessera.files.bands`), so
 that a packed tensor is never expanded as a whole; "all values" makes the whole values face first, as the first operation on the tensor would.
 Official ttnn gives its values as a list only, so its `load` is timed as `load_tensor` and a change of layout, which touches every byte.
@@ -68,10 +69,19 @@ def raw_write(path: Path, data: memoryview) -> None:
     os.rename(part, path)
 
 
-def in_turns(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def forget(folder: Path) -> None:
+    """Take the files of a folder out of the page cache."""
+    for path in folder.iterdir():
+        file = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
+
+
+def in_turns(runs: dict[str, Callable[[], object]], repeats: int, before: Callable[[], object] = lambda: None) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
+            before()
             start = perf_counter()
             run()
             times[name].append(perf_counter() - start)
@@ -90,7 +100,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measure(name: str, tensor: ttnn.Tensor, values: torch.Tensor, folder: Path, repeats: int) -> None:
+def measure(name: str, tensor: ttnn.Tensor, values: torch.Tensor, folder: Path, repeats: int, cold: bool) -> None:
     """`values` is the same content as the others hold it."""
     ours, theirs, pickled, raw = (folder / n for n in ("ours.tensorbin", "theirs.safetensors", "pickled.pt", "raw.bin"))
     image = memoryview(tensor.buffer.image(0).numpy())
@@ -126,7 +136,7 @@ def measure(name: str, tensor: ttnn.Tensor, values: torch.Tensor, folder: Path, 
         "torch.load": lambda: plain_sum(torch.load(pickled, weights_only=True)),
         "torch.load mmap": lambda: plain_sum(torch.load(pickled, weights_only=True, mmap=True)),
     }
-    times = in_turns(readers, repeats)
+    times = in_turns(readers, repeats, (lambda: forget(folder)) if cold else (lambda: None))
     rows += [("load", n, t, f"{t / times['load_tensor']:.2f} of ours") for n, t in times.items()]
     if OFFICIAL.exists():
         pickled.unlink()
@@ -144,6 +154,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--cold", action="store_true")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
@@ -152,11 +163,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for layout in (ttnn.ROW_MAJOR_LAYOUT, ttnn.TILE_LAYOUT):
             tensor = ttnn.from_torch(values, dtype=ttnn.bfloat16, layout=layout)
-            measure(f"bfloat16 {layout.name}", tensor, values, Path(folder), args.repeats)
+            measure(f"bfloat16 {layout.name}", tensor, values, Path(folder), args.repeats, args.cold)
         del tensor
         wide = torch.randn(rows * 32 // 17, 4096)[: rows * 32 // 17 // 32 * 32].bfloat16()
         tensor = ttnn.from_torch(wide, dtype=ttnn.bfloat8_b)
-        measure("bfloat8_b TILE (the others hold its values as bfloat16)", tensor, wide, Path(folder), args.repeats)
+        measure("bfloat8_b TILE (the others hold its values as bfloat16)", tensor, wide, Path(folder), args.repeats, args.cold)
     return 0
 
 

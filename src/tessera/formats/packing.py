@@ -130,11 +130,14 @@ def pack_tiles(
     return layout.tilize(stored, tile, pad).view(torch.uint8)
 
 
-def unpack_tiles(image: torch.Tensor, dims: Sequence[int], dtype: DataType | Format, tile: Tile = DEFAULT_TILE) -> torch.Tensor:
-    """The values face, of shape `dims`, of an image made by `pack_tiles`."""
+def unpack_tiles(
+    image: torch.Tensor, dims: Sequence[int], dtype: DataType | Format, tile: Tile = DEFAULT_TILE, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The values face, of shape `dims`, of an image made by `pack_tiles`. `out`, contiguous and of the same shape and dtype, is room that may be
+    used for block floats."""
     row = dtype if isinstance(dtype, Format) else FORMATS[dtype]
     if row.kind == "block":
-        return _unpack_blocks(image, dims, row, tile)
+        return _unpack_blocks(image, dims, row, tile, out)
     return _loaded(layout.untilize(_typed(image, _stored_dtype(row)), dims, tile), row)
 
 
@@ -187,14 +190,14 @@ def _pack_blocks(values: torch.Tensor, row: Format, tile: Tile, pad: float, roun
     return torch.cat([section, packed], dim=-1).reshape(-1)
 
 
-def _unpack_blocks(image: torch.Tensor, dims: Sequence[int], row: Format, tile: Tile) -> torch.Tensor:
+def _unpack_blocks(image: torch.Tensor, dims: Sequence[int], row: Format, tile: Tile, out: torch.Tensor | None = None) -> torch.Tensor:
     count, down, across = layout.tilized_shape(dims, tile)
     tiles, elements = count * down * across, tile.height * tile.width
     if image.numel() != tiles * row.bytes_for(elements):
         raise RuntimeError(f"unpack_tiles: image holds {image.numel()} bytes, shape {list(dims)} needs {tiles * row.bytes_for(elements)}")
     module = native.MODULE
     if module is not None and row.exponent == 8 and native.takes(image):
-        values = torch.empty(tuple(dims), dtype=row.values)
+        values = torch.empty(tuple(dims), dtype=row.values) if out is None else out
         _, rows, columns = layout.matrices(dims)
         module.unpack_blocks(
             image.data_ptr(), values.data_ptr(), NATIVE_KINDS[row.values], count, rows, columns,
