@@ -16,6 +16,7 @@ DATA = torch.arange(256.0).reshape(16, 16)
 
 
 def mesh(columns: int = 8) -> ttnn.MeshDevice:
+    ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)  # collectives travel over it
     return ttnn.open_mesh_device(ttnn.MeshShape(8 // columns, columns))
 
 

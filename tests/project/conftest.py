@@ -1,5 +1,6 @@
-"""Scripts run in this process: whatever one of them leaves open is closed before the next."""
+"""Scripts run in this process: what one of them leaves open or sets in the environment ends with it."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,10 @@ from tessera.runtime.device import OPEN
 
 
 @pytest.fixture(autouse=True)
-def every_device_closed() -> Iterator[None]:
+def nothing_left_behind() -> Iterator[None]:
+    before, held = dict(os.environ), list(OPEN)
     yield
-    for device in list(OPEN):
+    for device in [one for one in OPEN if one not in held]:
         device.close()
+    os.environ.clear()
+    os.environ.update(before)

@@ -157,7 +157,8 @@ def test_another_process_sees_an_open_device_until_it_ends(folder: Path) -> None
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == b"ready\n"
-        assert [(s.pid, s.devices[0].board) for s in telemetry.read_all()] == [(other.pid, "n300")]
+        others = [s for s in telemetry.read_all() if s.pid != os.getpid()]  # other tests of this process may hold devices open
+        assert [(s.pid, s.devices[0].board) for s in others] == [(other.pid, "n300")]
         other.stdin.close()
         other.wait(timeout=30)
-    assert list(folder.iterdir()) == []
+    assert [s for s in telemetry.read_all() if s.pid != os.getpid()] == []
