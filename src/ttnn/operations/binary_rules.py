@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from tessera.engine.binary import elementwise_binary, elementwise_scalar
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
@@ -24,6 +26,7 @@ Number = int | float
 FLOAT32 = DataType.FLOAT32
 FLOATS = frozenset({DataType.BFLOAT16, FLOAT32, DataType.BFLOAT8_B, DataType.BFLOAT4_B})
 PRECISE = frozenset({DataType.BFLOAT16, FLOAT32})
+NARROW = FLOATS - {FLOAT32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ FMOD = Family(FLOATS | {INT32})
 FLOAT_ONLY = Family(FLOATS)
 NEIGHBOUR = Family(PRECISE)
 INTEGER = Family(frozenset({INT32}))
+CHOICE = Family(FLOATS | {INT32, UINT32})
 BITS = Family(frozenset(WIDE))
 UNSIGNED_SHIFT = Family(frozenset({INT32, UINT32}))
 
@@ -81,6 +85,10 @@ def check_dtypes(family: Family, op_type: str, a: DataType, b: DataType | None =
     require(
         widened, f"Mixed dtype is not supported for binary operation BinaryOpType::{op_type}, dtype A: {name_of(a)}, dtype B: {name_of(b)}"
     )
+
+
+def bfloat16(scalar: Number) -> float:
+    return float(torch.tensor(scalar, dtype=torch.float32).to(torch.bfloat16))
 
 
 def fits_whole(scalar: Number, dtype: DataType) -> bool:
@@ -216,7 +224,9 @@ def _with_constant(
     if not widened:
         check_dtypes(family, op_type, dtype)
     value: Number
-    if widened or dtype in FLOATS or dtype == DataType.FP8_E4M3:
+    if family is COMPARISON and dtype in NARROW:
+        value = bfloat16(scalar)  # what is compared has the operand's precision
+    elif widened or dtype in FLOATS or dtype == DataType.FP8_E4M3:
         value = fp32(scalar)
     else:
         value = whole_scalar(scalar, dtype, op_type)

@@ -20,7 +20,7 @@ from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations import binary_rules as rules
 from ttnn.operations.activations import INT32, UINT32, WHOLE, fp32
-from ttnn.operations.binary_rules import FLOAT32, FLOATS, Number, broadcast
+from ttnn.operations.binary_rules import CHOICE, FLOAT32, FLOATS, Number, broadcast, check_dtypes
 from ttnn.operations.rules import name_of, require, require_device
 from ttnn.operations.unary_rules import placed, run_unary, with_width
 
@@ -103,6 +103,10 @@ def where(
     require_device("where", *tensors)
     dtype = tensors[1].spec.dtype if len(tensors) > 1 else predicate.spec.dtype
     programs = 1
+    if len(tensors) == 3:
+        check_tiles("where", *tensors)
+    elif len(tensors) == 2:  # one constant: the binary device operation does it
+        check_dtypes(CHOICE, "WHERE_TST" if constants.keys() == {"true_value"} else "WHERE_TTS", predicate.spec.dtype, dtype)
     if len(tensors) == 1 and dtype in (INT32, UINT32):  # two constants beside whole numbers: the predicate is typecast, the answer FLOAT32
         dtype, programs = FLOAT32, 2
     return run_ternary("where", engine.where, tensors, constants, memory_config, output_tensor, dtype=dtype, programs=programs)
