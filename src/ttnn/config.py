@@ -116,7 +116,7 @@ class Config:
 
     @staticmethod
     def keys() -> list[str]:
-        return list(FIELDS)
+        return [name for name in FIELDS if name not in OWN]
 
     @property
     def report_path(self) -> Path | None:
