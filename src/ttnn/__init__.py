@@ -28,6 +28,7 @@ from ttnn.device import *  # noqa: F403
 from ttnn.distributed import *  # noqa: F403
 from ttnn.distributed_context import *  # noqa: F403
 from ttnn.fabric import *  # noqa: F403
+from ttnn.group_norm import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
 from ttnn.queues import *  # noqa: F403
 

@@ -59,3 +59,122 @@ def rms_norm(values: torch.Tensor, *scale_shift_residual: torch.Tensor, epsilon:
     if "bias" in further:
         result = result + _wide(further["bias"]).reshape(-1)[:width]
     return result
+
+
+@engine_function
+def attention_softmax(
+    values: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float | None = None, causal: bool = False
+) -> torch.Tensor:
+    """softmax(x * scale + mask) along the last dimension. A mask of fewer rows than the scores is one row for all (its first),
+    or, when causal, a strip that is repeated; a mask in rows of 32 is one row cut up."""
+    if mask is not None and values.dim() >= 2:
+        height, width = values.shape[-2:]
+        if mask.shape[-1] != width and mask[0].numel() >= width:
+            mask = mask.reshape(mask.shape[0], 1, 1, -1)[..., :width]
+        rows = mask.shape[-2]
+        if rows not in (1, height):
+            mask = (
+                mask.repeat_interleave(1, 0).tile((1,) * (mask.dim() - 2) + (-(-height // rows), 1))[..., :height, :]
+                if causal
+                else mask[..., :1, :]
+            )
+    if mask is None:
+        return scaled_masked_softmax(values, scale=scale, dim=-1)  # type: ignore[no-any-return]
+    return scaled_masked_softmax(values, mask, scale=scale, dim=-1)  # type: ignore[no-any-return]
+
+
+@engine_function
+def rms_scalar(values: torch.Tensor, *further: torch.Tensor, epsilon: float, roles: Sequence[str], shape: Sequence[int]) -> torch.Tensor:
+    """A scalar over the root of its square, times weight, plus bias."""
+    named = dict(zip(roles, further))
+    wide = _wide(values)
+    result = (wide * torch.rsqrt(wide.square() + epsilon)).expand(tuple(shape))
+    if "weight" in named:
+        result = result * _wide(named["weight"])
+    return result + _wide(named["bias"]) if "bias" in named else result
+
+
+@engine_function
+def row_sums(values: torch.Tensor, residual: torch.Tensor | None = None, *, centered: bool) -> torch.Tensor:
+    """The sum of squares of each row in the first column of a tile; when centered, the sum in that of a second."""
+    wide = _wide(values) if residual is None else _wide(values) + _wide(residual)
+    found = torch.zeros((*wide.shape[:-1], 64 if centered else 32), dtype=torch.float32, device=values.device)
+    found[..., 0] = wide.square().sum(-1)
+    if centered:
+        found[..., 32] = wide.sum(-1)
+    return found
+
+
+@engine_function
+def norm_by_sums(
+    values: torch.Tensor, sums: torch.Tensor, *weight_bias: torch.Tensor, epsilon: float, centered: bool, roles: Sequence[str]
+) -> torch.Tensor:
+    """A part of each row, normalised by the sums of all parts, which are as wide as this one."""
+    further = dict(zip(roles, weight_bias))
+    wide, width = _wide(values), values.shape[-1]
+    blocks = _wide(sums).unflatten(-1, (-1, 64 if centered else 32))
+    count = width * blocks.shape[-2]
+    square = blocks[..., 0].sum(-1, keepdim=True) / count
+    if centered:
+        mean = blocks[..., 32].sum(-1, keepdim=True) / count
+        result = (wide - mean) * torch.rsqrt((square - mean.square()).clamp_min(0.0) + epsilon)
+    else:
+        result = wide * torch.rsqrt(square + epsilon)
+    if "weight" in further:
+        result = result * _wide(further["weight"]).reshape(-1)[:width]
+    return result + _wide(further["bias"]).reshape(-1)[:width] if "bias" in further else result
+
+
+@engine_function
+def group_norm(
+    values: torch.Tensor, *weight_bias: torch.Tensor, groups: int, epsilon: float, roles: Sequence[str], width: int
+) -> torch.Tensor:
+    """Group norm of channels in the last dimension. A weight or bias longer than the channels holds `width` of them at a time, padded to rows
+    of 32."""
+    channels = values.shape[-1]
+    further = {}
+    for role, vector in zip(roles, weight_bias):
+        flat = _wide(vector).reshape(-1)
+        if flat.numel() != channels:
+            flat = flat.reshape(-1, -(-width // 32) * 32)[:, :width].reshape(-1)[:channels]
+        further[role] = flat
+    first = _wide(values).movedim(-1, 1)
+    result = torch.nn.functional.group_norm(first, groups, further.get("weight"), further.get("bias"), epsilon)
+    return result.movedim(1, -1)
+
+
+def _batch_moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    var, mean = torch.var_mean(values.to(torch.float64), (0, 2, 3), correction=0, keepdim=True)
+    return mean, var
+
+
+@engine_function
+def batch_norm(values: torch.Tensor, *further: torch.Tensor, epsilon: float, roles: Sequence[str]) -> torch.Tensor:
+    """Batch norm by given mean and var, or by the batch's own where they are not given."""
+    named = {role: _wide(t) for role, t in zip(roles, further)}
+    if "mean" not in named:
+        named["mean"], named["var"] = _batch_moments(values)
+    result = (_wide(values) - named["mean"]) * torch.rsqrt(named["var"] + epsilon)
+    if "weight" in named:
+        result = result * named["weight"]
+    return result + named["bias"] if "bias" in named else result
+
+
+@engine_function
+def moved_statistic(running: torch.Tensor, values: torch.Tensor, *, momentum: float, of: str) -> torch.Tensor:
+    """A running mean or variance (without bias, as torch keeps it) moved towards the batch's."""
+    mean, var = _batch_moments(values)
+    count = values.numel() // values.shape[1]
+    batch = mean if of == "mean" else var * (count / max(count - 1, 1))
+    return (1.0 - momentum) * running.to(torch.float64) + momentum * batch
+
+
+@engine_function
+def standardized(values: torch.Tensor, *, dims: Sequence[int], shape: Sequence[int]) -> torch.Tensor:
+    """Less the mean and over the deviation along dimensions; zeros fill up to a larger shape."""
+    var, mean = torch.var_mean(values.to(torch.float64), tuple(dims), correction=0, keepdim=True)
+    result = (values - mean) / var.sqrt()
+    if tuple(shape) == tuple(result.shape):
+        return result
+    fill = [n for old, new in zip(reversed(result.shape), reversed(tuple(shape))) for n in (0, new - old)]
+    return torch.nn.functional.pad(result, fill)

@@ -29,3 +29,4 @@ from ttnn.operations import arranging as arranging
 from ttnn.operations import collectives as collectives
 from ttnn.operations import backward_ternary as backward_ternary
 from ttnn.operations import convolution as convolution
+from ttnn.operations import losses as losses

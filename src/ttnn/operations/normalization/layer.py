@@ -10,7 +10,7 @@ import torch
 from tessera.engine import norm as engine
 from tessera.engine.choice import EngineFunction
 from tessera.formats.dtype import Layout
-from tessera.memory.config import MemoryConfig, TensorMemoryLayout
+from tessera.memory.config import MemoryConfig, ShardOrientation, TensorMemoryLayout
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
@@ -37,6 +37,32 @@ def check_vector(what: str, role: str, vector: Tensor, x: Tensor) -> None:
             vector.spec.dims[-1] == x.spec.tile.tile_shape[1] and math.prod(vector.spec.dims) == padded,
             f"{what}: {role.capitalize()} tensor dimensions must align with input tensor. A ROW_MAJOR {role} has rows of 32 and {padded} elements; got {vector.spec.shape}",
         )
+
+
+def check_sharded_config(what: str, x: Tensor, config: Any) -> None:
+    """The blocks of a program config must be the shards of the input."""
+    shard = x.spec.memory_config.shard_spec
+    if shard is None:
+        return
+    box, grid = shard.grid.bounding_box().grid_size(), config.compute_with_storage_grid_size
+    require(
+        box.x <= grid.x and box.y <= grid.y,
+        f"{what}: shard_spec.grid size {box.x}x{box.y} does not fit within program_config grid {grid.x}x{grid.y}",
+    )
+    tile_height, tile_width = x.spec.tile.tile_shape
+    turned = shard.orientation == ShardOrientation.COL_MAJOR
+    rows, columns = (box.x, box.y) if turned else (box.y, box.x)
+    if x.spec.memory_config.memory_layout == TensorMemoryLayout.WIDTH_SHARDED:
+        rows, columns = 1, shard.grid.num_cores()
+    height, width = x.spec.physical_shape
+    wide = math.ceil(width // tile_width / columns)
+    require(config.block_w == wide, f"{what}: block_w ({config.block_w}) must equal to K (in tiles) / num_cores_c ({wide})")
+    high = math.ceil(height // tile_height / rows)
+    require(config.block_h == high, f"{what}: block_h ({config.block_h}) must equal to M (in tiles) / num_cores_r ({high})")
+    require(
+        config.subblock_w > 0 and config.block_w % config.subblock_w == 0,
+        f"{what}: block_w ({config.block_w}) must be divisible by subblock_w ({config.subblock_w})",
+    )
 
 
 def _normalize(
@@ -69,13 +95,19 @@ def _normalize(
     if x.spec.is_sharded:
         require(layout != TensorMemoryLayout.HEIGHT_SHARDED, f"{what}: Height sharded inputs are not supported.")
         require(memory_config is None or memory_config.is_sharded(), f"{what}: Sharded inputs require sharded outputs.")
+        if hasattr(program_config, "block_w"):
+            check_sharded_config(what, x, program_config)
+    elif hasattr(program_config, "block_w"):
+        require(False, f"{what}: a LayerNormShardedMultiCoreProgramConfig is for sharded inputs; this one is interleaved")
     out = like(x, memory_config=memory_config)
+    in_place = x.spec.is_sharded and getattr(program_config, "inplace", False)
     return launch(  # type: ignore[no-any-return]
         "LayerNormDeviceOperation",
         engine_function,
         inputs,
         out,
         attributes={"epsilon": epsilon, "roles": tuple(roles)},
+        into=x if in_place else None,
         key=(what, program_config),
     )
 
@@ -142,7 +174,20 @@ def rms_norm(
     use_2d_core_grid: Any = None,
 ) -> Tensor:
     """Each row over the root of its mean square, times weight, plus bias."""
+    if not input_tensor.spec.dims:
+        return _scalar(input_tensor, epsilon, weight, bias, memory_config)
     require(input_tensor.spec.layout == Layout.TILE, "rms_norm: ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     return _normalize(
         "rms_norm", engine.rms_norm, input_tensor, epsilon, weight, bias, residual_input_tensor, memory_config, program_config
     )
+
+
+def _scalar(x: Tensor, epsilon: float, weight: Tensor | None, bias: Tensor | None, memory_config: MemoryConfig | None) -> Tensor:
+    """A scalar over its own size: the chip makes this of four elementwise programs."""
+    require_float("rms_norm", x)
+    further = [t for t in (weight, bias) if t is not None]
+    shape = max((t.spec.dims for t in further), key=len, default=())
+    roles = tuple(r for r, t in (("weight", weight), ("bias", bias)) if t is not None)
+    out = like(x, shape=shape, memory_config=memory_config)
+    attributes = {"epsilon": epsilon, "roles": roles, "shape": shape}
+    return launch("RmsScalarDeviceOperation", engine.rms_scalar, [x, *further], out, attributes=attributes, programs=4)  # type: ignore[no-any-return]

@@ -268,21 +268,33 @@ def _golden_hw(name: str) -> Any:
     return lambda input_tensor, **_: ROWS[name].golden(input_tensor, (2, 3), correction=0, keepdim=True)
 
 
+def check_hw(what: str, tensor: Tensor) -> None:
+    """What is taken over height and width: four dimensions of floats, interleaved or in height shards."""
+    spec = tensor.spec
+    wanted_dims(what, (2, 3), len(spec.dims))
+    require(len(spec.dims) == 4, f"{what}: the input must have four dimensions, got {spec.shape}")
+    require(tensor.buffer.device is not None, f"{what}: Expected input tensor to be on device, got one on the host")
+    require(tensor.buffer.allocated, f"{what}: the tensor is not allocated; it was deallocated")
+    require(spec.dtype != DataType.FP8_E4M3, f"{what}: Only ROW_MAJOR layout is supported for FP8_E4M3 dtype!")
+    check_dtype("mean", spec)
+    require(
+        spec.memory_config.memory_layout not in (TensorMemoryLayout.WIDTH_SHARDED, TensorMemoryLayout.BLOCK_SHARDED),
+        f"{what}: HW bcast in0 supports Height Sharding or Interleaving, got {spec.memory_config.memory_layout}",
+    )
+
+
+def hw_programs(spec: TensorSpec) -> int:
+    """Two means, a subtraction and a square; float32 has a kernel for height and width at once."""
+    count = (4 if spec.dtype == DataType.FLOAT32 else 6) + (spec.layout == Layout.ROW_MAJOR)
+    return count + (-1 if spec.dims[2:] == (1, 1) else any(d % 32 for d in spec.dims[2:]))
+
+
 def _declare_hw(name: str) -> Operation:
     row = ROWS[name]
 
     def body(input_tensor: Tensor, *, memory_config: MemoryConfig | None = None) -> Tensor:
         what, spec = f"{name}_hw", input_tensor.spec
-        wanted_dims(what, (2, 3), len(spec.dims))
-        require(len(spec.dims) == 4, f"{what}: the input must have four dimensions, got {spec.shape}")
-        require(input_tensor.buffer.device is not None, f"{what}: Expected input tensor to be on device, got one on the host")
-        require(input_tensor.buffer.allocated, f"{what}: the tensor is not allocated; it was deallocated")
-        require(spec.dtype != DataType.FP8_E4M3, f"{what}: Only ROW_MAJOR layout is supported for FP8_E4M3 dtype!")
-        check_dtype("mean", spec)
-        require(
-            spec.memory_config.memory_layout not in (TensorMemoryLayout.WIDTH_SHARDED, TensorMemoryLayout.BLOCK_SHARDED),
-            f"{what}: HW bcast in0 supports Height Sharding or Interleaving, got {spec.memory_config.memory_layout}",
-        )
+        check_hw(what, input_tensor)
         shape = (*spec.dims[:2], 1, 1)
         out = TensorSpec.of(Shape.of(shape), spec.dtype, Layout.TILE, MemoryConfig(buffer_type=spec.memory_config.buffer_type))
         wanted = spec.memory_config if memory_config is None else memory_config
@@ -298,9 +310,6 @@ def _declare_hw(name: str) -> Operation:
                 how = ShardDistributionStrategy
                 deal = how.GRID_2D if layout == TensorMemoryLayout.BLOCK_SHARDED else how.ROUND_ROBIN_1D
                 wanted = MemoryConfig(wanted.buffer_type, NdShardSpec(Shape.of((32, 32)), shard.grid, shard.orientation, deal))
-        ragged = any(d % 32 for d in spec.dims[2:])
-        count = (4 if spec.dtype == DataType.FLOAT32 else 6) + (spec.layout == Layout.ROW_MAJOR) + (name == "std")
-        count += -1 if spec.dims[2:] == (1, 1) else ragged
         return launch(  # type: ignore[no-any-return]
             "ReduceDeviceOperation",
             row.engine,
@@ -308,7 +317,7 @@ def _declare_hw(name: str) -> Operation:
             out.replace(memory_config=wanted),
             attributes={"dims": (2, 3), "keepdim": True, "correction": False},
             key=what,
-            programs=count,
+            programs=hw_programs(spec) + (name == "std"),
         )
 
     body.__doc__ = f"The {name} over height and width of a four-dimensional tensor, of all elements (no correction)."
