@@ -106,13 +106,7 @@ class Operation(Caller):
                 outer.extend(mine)
         if len(mine) == 1 and mine[0] is not None and not mine[0][1]:
             record = mine[0][0]
-            if (
-                len(record.outputs) == 1
-                and record.outputs[0] is result
-                and not record.across
-                and not record.mutates
-                and record.programs == 1
-            ):
+            if len(record.outputs) == 1 and record.outputs[0] is result and not record.across and not record.mutates:
                 places: dict[int, int | str] = {}
                 for place, value in [*enumerate(args), *kwargs.items()]:
                     if value.__class__ is Tensor:

@@ -6,6 +6,7 @@ by the torch form. Small operands are looked up only if the table is there alrea
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -28,6 +29,9 @@ _PAIRS = _native.BINARY_STEPS
 BINARY: dict[str, int] = {name: _PAIRS[_RENAMED.get(name, name)] for name in PAIRS if _RENAMED.get(name, name) in _PAIRS}
 
 _known: dict[Program, Tensor] = {}
+_asked: dict[Program, int] = {}
+#: Small operands get a table when the same program comes this often.
+OFTEN = 16
 #: Tables kept: a program whose constant changes with every call must not fill the memory.
 MOST_TABLES = 128
 #: A table of 65,536 results for a program with constants of its own must be worth making.
@@ -37,9 +41,11 @@ CONSTANT_PAYS = 8 * TABLE_PAYS
 def _table(program: Program, count: int) -> Tensor | None:
     found = _known.get(program)
     if found is None:
-        if count < (CONSTANT_PAYS if any(params for _, params in program) else TABLE_PAYS) or not all(
-            STEPS[name].local for name, _ in program
-        ):
+        if len(_asked) > MOST_TABLES:
+            _asked.clear()
+        asked = _asked[program] = _asked.get(program, 0) + 1
+        pays = CONSTANT_PAYS if any(params for _, params in program) else TABLE_PAYS
+        if (count < pays and asked < OFTEN) or not all(STEPS[name].local for name, _ in program):
             return None
         if len(_known) >= MOST_TABLES:
             _known.clear()
@@ -65,6 +71,11 @@ def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Any
     return out
 
 
+@functools.lru_cache(maxsize=1024)
+def _broadcast(*shapes: torch.Size) -> torch.Size:
+    return torch.broadcast_shapes(*shapes)
+
+
 def _plain(x: Tensor) -> bool:
     return x.dtype is _BF16 and x.is_contiguous() and x.device.type == "cpu"
 
@@ -87,7 +98,7 @@ def elementwise_binary(
         out = _empty_like(a)
         _native.binary_flat(step, a.data_ptr(), b.data_ptr(), out.data_ptr(), a.numel(), _threads())
         return out
-    shape = torch.broadcast_shapes(a.shape, b.shape)
+    shape = _broadcast(a.shape, b.shape)
     out = _empty(shape, dtype=_BF16)
     _native.binary(step, a.data_ptr(), 0.0, a.shape, b.data_ptr(), 0.0, b.shape, out.data_ptr(), shape, _threads())
     return out
@@ -117,7 +128,7 @@ def where(condition: Tensor, *rest: Tensor, true_value: float | None = None, fal
     tensors = list(rest)
     if not _plain(condition) or not all(map(_plain, tensors)) or not tensors:
         return NotImplemented
-    shape = torch.broadcast_shapes(condition.shape, *(t.shape for t in tensors))
+    shape = _broadcast(condition.shape, *(t.shape for t in tensors))
     yes = tensors.pop(0) if true_value is None else None
     no = tensors.pop(0) if false_value is None else None
     out = _empty(shape, dtype=_BF16)
