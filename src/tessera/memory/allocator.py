@@ -161,6 +161,14 @@ class DeviceMemory:
         region.file(address, made)
         return made
 
+    def pretend(self, spec: TensorSpec) -> Allocation:
+        """What `allocate` would answer on a device without end: address 0, no room taken. A shard grid that does not fit is refused all the same."""
+        known = self._plans.get(spec)
+        plan, region, _ = known if known is not None else self._plan(spec)
+        made = Allocation(plan, region, 0)
+        made.live = False
+        return made
+
     def allocate_bytes(self, buffer_type: BufferType, size_per_bank: int) -> Allocation:
         """Raw room in every bank of a kind, for what is not a tensor (trace buffers, semaphores, circular buffers)."""
         step = self.board.dram.alignment

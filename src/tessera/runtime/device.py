@@ -20,7 +20,7 @@ from tessera.memory.mesh import MeshCoordinate, MeshCoordinateRange, MeshShape
 from tessera.runtime import hosts, telemetry
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.launcher import Gate
-from tessera.runtime.observers import OBSERVERS, notify
+from tessera.runtime.observers import OBSERVERS, dispatching, notify
 from tessera.runtime.programs import ProgramCache
 from tessera.runtime.sub_devices import SubDevices
 from tessera.silicon import board as boards
@@ -136,11 +136,12 @@ class Device:
         """Room on every chip for one tensor. A dry run takes no room and answers address 0."""
         if spec.dtype is DataType.FP8_E4M3 and self.board.arch != "blackhole":
             raise RuntimeError(f"FP8_E4M3 is not supported on arch {self.board.arch}; it needs a Blackhole board")
-        allocation = None if dry else self.memory.allocate(spec)
+        if OBSERVERS and not dry:
+            dry = not dispatching()
+        allocation = self.memory.pretend(spec) if dry else self.memory.allocate(spec)
         buffer = Buffer(spec, values if values is not None else [None] * len(self.chips), device=self, allocation=allocation)
-        if allocation is not None:
-            allocation.owner = weakref.ref(buffer)
-            self.gate.alive += 1
+        allocation.owner = weakref.ref(buffer)
+        self.gate.alive += 1
         if OBSERVERS:
             notify("allocated", buffer)
         return buffer
@@ -149,7 +150,8 @@ class Device:
         """Called by a buffer that gives its memory back."""
         if self.is_open:
             self.gate.alive -= 1
-            self.memory.free(allocation)
+            if allocation.live:  # it is not when it was made in a dry run
+                self.memory.free(allocation)
             if OBSERVERS:
                 notify("freed", buffer)
 

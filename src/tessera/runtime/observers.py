@@ -6,6 +6,7 @@ an exception it raises is a fault of the observer: `notify` logs it once for eac
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -65,9 +66,8 @@ def report(observer: Observer, event: str, error: Exception) -> None:
     """Say once for each observer what went wrong in it."""
     if id(observer) not in _reported:
         _reported.add(id(observer))
-        logger.opt(exception=error).error(
-            f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded"
-        )
+        where = "".join(traceback.format_exception(error, limit=-4)).rstrip()
+        logger.error(f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded\n{where}")
 
 
 def attach(observer: Observer) -> None:
