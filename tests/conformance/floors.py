@@ -4,13 +4,15 @@
 """
 
 FLOORS: dict[str, dict[str, float]] = {
-    "ops": {"sample": 0.80, "whole": 0.81},
-    "types": {"sample": 0.985, "whole": 0.99},
+    "ops": {"sample": 0.865, "whole": 0.865},
+    "types": {"sample": 0.991, "whole": 0.992},
     "print": {"sample": 1.0, "whole": 1.0},
     "allocator": {"sample": 1.0, "whole": 1.0},
 }
 
 #: Names of the official interface that are built, by module and kind: counts that only rise.
 BUILT: dict[str, dict[str, int]] = {
-    "ttnn": {"op": 395, "function": 100, "class": 97, "enum": 57},
+    "ttnn": {"class": 97, "enum": 57, "function": 108, "op": 425},
+    "ttnn.transformer": {"op": 1},
+    "ttnn.experimental": {"op": 14},
 }
