@@ -168,7 +168,9 @@ def run(record: Launch) -> None:
             result = done.get(same)
             if result is None:
                 result = done[same] = record.compute(*values, **attributes)
-            if len(outputs) == 1 and not isinstance(result, tuple):
+            if record.mutates and result is values[0]:
+                outputs[0].put(index, result)  # written in place and on the grid: a large cache is not rounded again
+            elif len(outputs) == 1 and not isinstance(result, tuple):
                 write(outputs[0], index, result)
             else:
                 for tensor, part in zip(outputs, result):

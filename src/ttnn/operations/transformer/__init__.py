@@ -1,3 +1,4 @@
 """What transformers are made of: attention in its forms, heads, rotary embeddings, caches."""
 
 from ttnn.operations.transformer import attention as attention
+from ttnn.operations.transformer import caches as caches
