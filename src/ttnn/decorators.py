@@ -170,6 +170,11 @@ def operation(name: str, *, golden: Callable[..., Any] | None = None, **options:
     return declare
 
 
+def also_known_as(name: str, alias: str) -> None:
+    """Give an operation a second public name: the same object under both."""
+    REGISTERED_OPERATIONS[alias] = REGISTERED_OPERATIONS[name]
+
+
 class NotBuilt:
     """A public name of official TT-NN that Tessera does not have yet: it says so when it is used."""
 
@@ -206,7 +211,8 @@ get_fallback_function = get_golden_function
 
 
 def query_registered_operations(include_experimental: bool = False) -> list[Operation]:
-    return sorted((o for o in REGISTERED_OPERATIONS.values() if include_experimental or not o.is_experimental), key=lambda o: o.name)
+    found = dict.fromkeys(REGISTERED_OPERATIONS.values())
+    return sorted((o for o in found if include_experimental or not o.is_experimental), key=lambda o: o.name)
 
 
 def dump_operations(csv_file: str | Path, include_experimental: bool = False) -> None:

@@ -164,7 +164,9 @@ def check_rows(row: Row, *tensors: Tensor) -> None:
 
 def gradient_spec(grad: Tensor, dims: tuple[int, ...], dtype: DataType, memory_config: MemoryConfig | None, *tensors: Tensor) -> TensorSpec:
     layout = Layout.TILE if any(t.spec.layout == Layout.TILE for t in (grad, *tensors)) else Layout.ROW_MAJOR
-    return grad.spec.replace(shape=Shape.of(dims), dtype=dtype, layout=layout, memory_config=placed(memory_config, grad, *tensors))
+    return grad.spec.replace(
+        shape=Shape.of(dims), dtype=dtype, layout=layout, memory_config=placed(memory_config, grad, *tensors, dims=dims)
+    )
 
 
 def run_unary_backward(

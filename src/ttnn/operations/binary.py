@@ -16,7 +16,7 @@ from tessera.engine.binary import elementwise_binary, elementwise_scalar
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.memory.config import MemoryConfig
 from tessera.runtime.tensor import Tensor
-from ttnn.decorators import operation
+from ttnn.decorators import also_known_as, operation
 from ttnn.operations import binary_rules as rules
 from ttnn.operations.activations import INT32, UINT8, UINT16, UINT32, WHOLE, WIDE, as_program, check_whole, fp32
 from ttnn.operations.binary_rules import FLOAT32, FLOATS, Family, Number, Options, run_binary
@@ -105,10 +105,12 @@ def declare(row: Row) -> None:
 
     call.__doc__ = f"`{row.op}` of two tensors, broadcast, or of a tensor and a number."
     write.__doc__ = f"`{row.op}`, written into the first tensor."
-    for name in (row.name, *row.aliases):
-        operation(f"ttnn.{name}", golden=golden_of(row.op), renames=RENAMES)(call)
-        if row.in_place:
-            operation(f"ttnn.{name}_", golden=golden_of(row.op, in_place=True), renames=RENAMES)(write)
+    operation(f"ttnn.{row.name}", golden=golden_of(row.op), renames=RENAMES)(call)
+    if row.in_place:
+        operation(f"ttnn.{row.name}_", golden=golden_of(row.op, in_place=True), renames=RENAMES)(write)
+    for alias in row.aliases:
+        also_known_as(f"ttnn.{row.name}", f"ttnn.{alias}")
+        also_known_as(f"ttnn.{row.name}_", f"ttnn.{alias}_")
 
 
 for _row in ROWS:
@@ -161,7 +163,8 @@ def divide_(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Te
 
 for _name in ("divide", "div"):
     operation(f"ttnn.{_name}", golden=_golden_divide, renames=RENAMES)(divide)
-    operation(f"ttnn.{_name}_", golden=_golden_divide, renames=RENAMES)(divide_)
+operation("ttnn.divide_", golden=_golden_divide, renames=RENAMES)(divide_)
+also_known_as("ttnn.divide_", "ttnn.div_")
 
 
 @operation("ttnn.div_no_nan", golden=lambda a, b, **_: torch.where(torch.as_tensor(b) == 0, torch.zeros_like(a), a / b), renames=RENAMES)

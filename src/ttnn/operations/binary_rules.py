@@ -190,7 +190,7 @@ def run_binary(
     if output is not None:
         spec = output.spec
     else:
-        config = placed(options.memory_config, a, b)
+        config = placed(options.memory_config, a, b, dims=dims)
         spec = a.spec.replace(shape=Shape.of(dims), dtype=options.dtype or result, layout=layout, memory_config=config)
     made: Any = launch(
         "BinaryNgDeviceOperation",

@@ -59,7 +59,7 @@ def run_ternary(
         )
         spec = output_tensor.spec
     else:
-        config = placed(memory_config, *tensors)
+        config = placed(memory_config, *tensors, dims=dims)
         spec = tensors[0].spec.replace(shape=Shape.of(dims), dtype=dtype or tensors[0].spec.dtype, memory_config=config)
     result: Any = launch("TernaryDeviceOperation", compute, tensors, spec, attributes=attributes, into=output_tensor, programs=programs)
     return result  # type: ignore[no-any-return]

@@ -8,7 +8,9 @@ import torch
 
 from tessera.engine.unary import Program, elementwise_unary
 from tessera.formats.dtype import FORMATS, DataType
-from tessera.memory.config import MemoryConfig
+from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.geometry import CoreCoord, CoreRange, CoreRangeSet
+from tessera.memory.sharding import div_up, round_up
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
@@ -23,21 +25,56 @@ def inherited(config: MemoryConfig) -> MemoryConfig:
     return config
 
 
-def placed(asked: MemoryConfig | None, *inputs: Tensor) -> MemoryConfig:
-    """Where the output goes: where the caller says, else with the first sharded input, else with the first. A sharded config
-    without a shard takes the shard of the first sharded input."""
-    sharded = next((t.spec.memory_config for t in inputs if t.spec.is_sharded), None)
+def placed(asked: MemoryConfig | None, *inputs: Tensor, dims: tuple[int, ...] | None = None) -> MemoryConfig:
+    """Where an output of shape `dims` (that of the first input unless said) goes: where the caller says, else with the first sharded input, else with the
+    first. A sharded config without a shard takes the shard of the first sharded input, or is dealt to all cores."""
+    sharded = next((t.spec for t in inputs if t.spec.is_sharded), None)
+    if asked is not None and (not asked.is_sharded() or asked.shard_spec is not None or asked.nd_shard_spec is not None):
+        return asked
+    if sharded is None:
+        return inputs[0].spec.memory_config if asked is None else _dealt(asked, inputs[0], dims)
+    config = inherited(sharded.memory_config)
+    shard = config.shard_spec
+    if dims is not None and dims != sharded.dims and shard is not None:
+        shard = _scaled(shard, sharded, sharded.replace(shape=dims, memory_config=INTERLEAVED))
     if asked is None:
-        return inherited(sharded if sharded is not None else inputs[0].spec.memory_config)
-    if (
-        asked.is_sharded()
-        and asked.shard_spec is None
-        and asked.nd_shard_spec is None
-        and sharded is not None
-        and sharded.shard_spec is not None
-    ):
-        return MemoryConfig(asked.memory_layout, asked.buffer_type, sharded.shard_spec)
-    return asked
+        return config if shard is config.shard_spec else MemoryConfig(config.memory_layout, config.buffer_type, shard)
+    return asked if shard is None else MemoryConfig(asked.memory_layout, asked.buffer_type, shard)
+
+
+INTERLEAVED = MemoryConfig()
+TILE = 32
+
+
+def _scaled(shard: ShardSpec, given: TensorSpec, made: TensorSpec) -> ShardSpec:
+    """A shard that grows with the tensor, where broadcasting makes a larger one of it."""
+    if not given.volume:
+        return shard
+    (height, width), (from_height, from_width), (to_height, to_width) = shard.shape, given.physical_shape, made.physical_shape
+    shape = [max(height * to_height // from_height, TILE), max(width * to_width // from_width, TILE)]
+    return shard if shape == [height, width] else ShardSpec(shard.grid, shape, shard.orientation)
+
+
+def _dealt(asked: MemoryConfig, tensor: Tensor, dims: tuple[int, ...] | None) -> MemoryConfig:
+    """A sharded config over all cores of the device."""
+    device = tensor.buffer.device
+    if device is None:
+        return asked
+    spec = tensor.spec if dims is None else tensor.spec.replace(shape=dims)
+    (height, width), (columns, rows) = spec.physical_shape, device.board.compute_grid
+    if asked.memory_layout == TensorMemoryLayout.HEIGHT_SHARDED:
+        height = _share(height, rows * columns)
+    elif asked.memory_layout == TensorMemoryLayout.WIDTH_SHARDED:
+        width = _share(width, rows * columns)
+    else:
+        height, width = _share(height, rows), _share(width, columns)
+    grid = CoreRangeSet([CoreRange(CoreCoord(0, 0), CoreCoord(columns - 1, rows - 1))])
+    return MemoryConfig(asked.memory_layout, asked.buffer_type, ShardSpec(grid, [height, width], ShardOrientation.ROW_MAJOR))
+
+
+def _share(length: int, cores: int) -> int:
+    """What one core gets of a length, in whole tiles."""
+    return round_up(div_up(length, cores), TILE)
 
 
 def check_ready(tensor: Tensor, output: Tensor | None) -> None:

@@ -207,3 +207,28 @@ def test_legacy_broadcast(device: Any) -> None:
     assert torch.equal(ttnn.to_torch(result), a * row)
     with pytest.raises(RuntimeError, match="width broadcast"):
         ttnn.bcast(put(a, device), put(row, device), ttnn.BcastOpMath.MUL, ttnn.BcastOpDim.W)
+
+
+def test_shards_grow_with_a_broadcast_tensor(device: Any) -> None:
+    config = ttnn.create_sharded_memory_config((1, 1, 32, 256), core_grid=ttnn.CoreGrid(y=1, x=8), strategy=ttnn.ShardStrategy.WIDTH)
+    row, values = torch.randn(1, 1, 32, 256).bfloat16(), torch.randn(1, 2, 32, 256).bfloat16()
+    result = ttnn.add(put(row, device, memory_config=config), put(values, device))
+    assert list(result.memory_config().shard_spec.shape) == [64, 32]
+    assert torch.equal(ttnn.to_torch(result), row + values)
+
+
+def test_sharded_outputs_without_a_shard_are_dealt_to_all_cores(device: Any) -> None:
+    values = torch.randn(1, 1, 256, 64).bfloat16()
+    result = ttnn.add(put(values, device), 1.0, memory_config=ttnn.L1_HEIGHT_SHARDED_MEMORY_CONFIG)
+    assert list(result.memory_config().shard_spec.shape) == [32, 64]
+    assert result.memory_config().shard_spec.grid.num_cores() == 64
+    assert torch.equal(ttnn.to_torch(result), values + 1)
+
+
+def test_other_names_are_the_same_operation() -> None:
+    assert ttnn.mul is ttnn.multiply
+    assert ttnn.sub_ is ttnn.subtract_
+    assert ttnn.div is not ttnn.divide
+    names = [o.python_fully_qualified_name for o in ttnn.query_registered_operations()]
+    assert len(names) == len(set(names))
+    assert "ttnn.mul" not in names
