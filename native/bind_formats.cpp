@@ -1,7 +1,9 @@
 // The kernels of tessera.formats: layout changes and block floats.
 #include <stdexcept>
+#include <vector>
 
 #include "bindings.hpp"
+#include "kernels/block_sums.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/tiles.hpp"
 #include "parallel.hpp"
@@ -101,6 +103,25 @@ void quantize_blocks(Address from, int from_kind, Address to, int to_kind, std::
   });
 }
 
+double sum_blocks(Address image, std::size_t tiles, std::size_t tile_elements, int magnitude_bits, int threads) {
+  const BlockFormat format = make_format(magnitude_bits, false);
+  if (tile_elements == 0 || tile_elements % 16 != 0) throw std::invalid_argument("tile_elements must be a multiple of 16");
+  nb::gil_scoped_release release;
+  // Equal pieces, added in order: the result does not depend on the number of threads.
+  const std::size_t piece = PIECE_BYTES / format.tile_bytes(tile_elements) + 1;
+  std::vector<double> sums((tiles + piece - 1) / piece);
+  const auto& table = kernels<BlockSumKernels>();
+  parallel_for(sums.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t first = i * piece, count = first + piece > tiles ? tiles - first : piece;
+      sums[i] = table.sum(format, tile_elements, pointer<std::byte>(image) + first * format.tile_bytes(tile_elements), count);
+    }
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
 }  // namespace
 
 void bind_formats(nb::module_& module) {
@@ -108,5 +129,6 @@ void bind_formats(nb::module_& module) {
   module.def("untilize", untilize, "Tiles into row-major matrices; padding is left behind.");
   module.def("pack_blocks", pack_blocks, "Row-major float32 or bfloat16 into tiles of block floats, in one pass.");
   module.def("unpack_blocks", unpack_blocks, "Tiles of block floats into row-major float32 or bfloat16.");
+  module.def("sum_blocks", sum_blocks, "The sum of packed tiles of block floats; NaN if any of them holds infinities or NaNs.");
   module.def("quantize_blocks", quantize_blocks, "Row-major floats onto a block float's grid, sixteen by sixteen along each row.");
 }

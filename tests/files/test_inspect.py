@@ -12,11 +12,16 @@ import samples
 import torch
 from safetensors.torch import load_file, save_file
 
+from tessera import native
 from tessera.cli.main import main
 from tessera.files import conversion, inspection, tensors
-from tessera.files.bands import bands, unordered
-from tessera.formats.dtype import DataType
-from tessera.formats.packing import unpack
+from tessera.files.bands import bands, total, unordered
+from tessera.formats.dtype import DataType, Layout
+from tessera.formats.packing import pack, unpack
+from tessera.formats.rounding import to_grid
+from tessera.formats.shape import Shape
+from tessera.formats.tile import Tile
+from tessera.memory.spec import TensorSpec
 
 MESH = samples.FOLDER / "official" / "mesh_2x4_shard1_replicate.tensorbin"
 BLOCK = samples.FOLDER / "bfloat8_b_tile_3x5x7_randn.tensorbin"
@@ -75,6 +80,30 @@ def test_bands_are_the_values(path: Path, elements: int) -> None:
         assert torch.equal(torch.cat(pieces).double().nan_to_num(7), whole.double().nan_to_num(7))
         loose = torch.cat([band.clone().reshape(-1) for band in unordered(image, found.spec, elements)])
         assert torch.equal(loose.double().nan_to_num(7).sort()[0], whole.double().reshape(-1).nan_to_num(7).sort()[0])
+
+
+@pytest.mark.parametrize("isa", native.MODULE.runnable_isas() if native.MODULE is not None else [None])
+@pytest.mark.parametrize("path", samples.PLAIN, ids=lambda p: p.stem)
+def test_totals(path: Path, isa: str | None) -> None:
+    if isa is not None:
+        assert native.MODULE is not None
+        before = native.MODULE.isa()
+        native.MODULE.set_isa(isa)
+    found = tensors.read(path)
+    want = float(unpack(found.images[0], found.spec).double().sum())
+    got = total(found.images[0], found.spec)
+    if isa is not None and native.MODULE is not None:
+        native.MODULE.set_isa(before)
+    magnitude = float(unpack(found.images[0], found.spec).double().abs().sum())
+    assert (math.isnan(want) and not math.isfinite(got)) or got == want or abs(got - want) <= 0.01 * magnitude
+
+
+@pytest.mark.parametrize("dtype", [DataType.BFLOAT8_B, DataType.BFLOAT4_B])
+@pytest.mark.parametrize("tile", [(32, 32), (16, 16), (1, 32), (2, 32)])
+def test_packed_totals_are_exact(dtype: DataType, tile: tuple[int, int], tmp_path: Path) -> None:
+    spec = TensorSpec.of(Shape([64, 96]), dtype, Layout.TILE, tile=Tile(tile))
+    values = to_grid(torch.randn(64, 96) * 100, dtype, spec.tile)
+    assert total(pack(values, spec), spec) == pytest.approx(float(values.double().sum()), rel=1e-12, abs=1e-9)
 
 
 # -- differences

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
+from tessera import native
 from tessera.formats.dtype import FORMATS, Layout
 from tessera.formats.packing import unpack, unpack_tiles
 from tessera.formats.shape import Shape
@@ -62,3 +63,16 @@ def unordered(image: torch.Tensor, spec: TensorSpec, elements: int = ELEMENTS) -
         yield from image.view(row.values).split(16 * elements)  # views: nothing has to stay in a cache
     else:
         yield from bands(image, spec, elements)
+
+
+def total(image: torch.Tensor, spec: TensorSpec) -> float:
+    """The sum of the values. Block floats are added up as they lie packed, and are not even unpacked by the band."""
+    row, module = FORMATS[spec.dtype], native.MODULE
+    if module is not None and row.is_block and row.exponent == 8 and spec.padded_dims == spec.dims and native.takes(image):
+        elements = spec.tile.height * spec.tile.width
+        found: float = module.sum_blocks(
+            image.data_ptr(), image.numel() // row.bytes_for(elements), elements, row.mantissa, native.threads()
+        )
+        if not math.isnan(found):
+            return found
+    return math.fsum(float(band.sum()) for band in unordered(image, spec))
