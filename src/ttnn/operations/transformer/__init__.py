@@ -2,3 +2,5 @@
 
 from ttnn.operations.transformer import attention as attention
 from ttnn.operations.transformer import caches as caches
+from ttnn.operations.transformer import heads as heads
+from ttnn.operations.transformer import joining as joining
