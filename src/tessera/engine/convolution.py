@@ -11,7 +11,7 @@ from tessera.engine.choice import engine_function
 from tessera.engine.unary import Program, elementwise_unary
 
 
-def _images(rows: torch.Tensor, batch: int, height: int, width: int, channels: int) -> torch.Tensor:
+def images_of(rows: torch.Tensor, batch: int, height: int, width: int, channels: int) -> torch.Tensor:
     """[N, C, H, W] in fp32, channels last in memory. Rows beyond the images, and channels beyond theirs, are padding."""
     flat = rows.reshape(-1, rows.shape[-1])[: batch * height * width, :channels]
     return flat.to(torch.float32).reshape(batch, height, width, channels).permute(0, 3, 1, 2)
@@ -31,7 +31,7 @@ def conv2d(
     activation: Program = (),
 ) -> torch.Tensor:
     """Cross-correlation of `images` = (batch, height, width, channels) with [out, in/groups, kh, kw]; `padding` is (top, bottom, left, right)."""
-    x = _images(rows, *images)
+    x = images_of(rows, *images)
     top, bottom, left, right = padding
     if top == bottom and left == right:
         around: tuple[int, int] | int = (top, left)
@@ -59,7 +59,7 @@ def conv_transpose2d(
     activation: Program = (),
 ) -> torch.Tensor:
     """The transposed convolution with [in, out/groups, kh, kw]. A kernel that was mirrored by the caller is mirrored back."""
-    x = _images(rows, *images)
+    x = images_of(rows, *images)
     kernel = weight.to(torch.float32)
     if not mirror:
         kernel = kernel.flip(-1, -2)
