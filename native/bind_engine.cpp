@@ -1,10 +1,14 @@
 // The engine's kernels, bound for tessera.engine. Steps are called by name; a name that has no step is looked up once, in Python.
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 
 #include "bindings.hpp"
+#include "engine/chain.hpp"
 #include "engine/elementwise.hpp"
 #include "engine/launcher.hpp"
 #include "engine/matmul.hpp"
@@ -146,6 +150,20 @@ void matmul(Address left, Address right, int bits, bool transposed, Address bias
              n, threads);
 }
 
+using Row = std::tuple<int, int, int, int, int, float, Address>;
+
+Chain* make_chain(const std::vector<Row>& rows, int registers, int inputs) {
+  std::vector<ChainStep> steps;
+  for (const auto& [kind, step, a, b, out, number, table] : rows)
+    steps.push_back({static_cast<ChainStep::Kind>(kind), step, a, b, out, number, table});
+  return new Chain(std::move(steps), registers, inputs);
+}
+
+void run_chain(const Chain& chain, const std::vector<Address>& memory, std::size_t count, int threads) {
+  MaybeRelease release(count);
+  chain.run(memory, count, threads);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& module) {
@@ -165,5 +183,12 @@ void bind_engine(nb::module_& module) {
   module.def("sort", sort, "The first `keep` elements of each row in order, and their places.");
   module.def("matmul", matmul, "left x right (+ bias); right is bfloat16, its transpose, or tiles of block floats with `bits` bits of magnitude.");
   module.def("permute", permute, "A contiguous copy with its dimensions in another order.");
+  nb::class_<Chain>(module, "Chain", "Elementwise steps in a row, over blocks that stay in the L1 cache.")
+      .def("__init__", [](Chain* self, const std::vector<Row>& rows, int registers, int inputs) {
+        const std::unique_ptr<Chain> made(make_chain(rows, registers, inputs));
+        new (self) Chain(*made);
+      })
+      .def("run", run_chain, "Runs on the memory of each register; address 0 for one that nobody outside needs.");
+  nb::set_leak_warnings(false);  // traces that a program never released end with the process
   if (add_launcher(module.ptr()) < 0) throw nb::python_error();
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tessera.memory.config import BufferType
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.events import check_queue
+from tessera.runtime.fusion import Chain, fused
 from tessera.runtime.launch import Launch, run
 from tessera.runtime.tensor import Tensor
 
@@ -49,6 +50,12 @@ class Place:
         self.address = allocation.address if allocation is not None else 0
         self.size = allocation.size if allocation is not None else 0
         self.buffer_type = allocation.buffer_type if allocation is not None else BufferType.DRAM
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a tensor outside still shows this buffer."""
+        found = self._buffer()
+        return found is not None and found.allocated
 
     def buffer(self, device: Device) -> Buffer:
         """The buffer to use in one run."""
@@ -125,6 +132,7 @@ class Trace:
                 last[id(place)] = step
         for place in self.places:
             last[id(place)].last_uses.append(place)
+        self.program = fused(self.steps)
 
     @property
     def programs(self) -> int:
@@ -133,7 +141,10 @@ class Trace:
     def run(self, device: Device) -> None:
         # Every place is found before anything runs: a trace runs whole or not at all.
         buffers = {id(place): place.buffer(device) for place in self.places}
-        for step in self.steps:
+        for step in self.program:
+            if isinstance(step, Chain):
+                step.run(buffers, device)
+                continue
             of = step.launch
             inputs = tuple([_view(buffers[id(p)], spec, topology) for p, spec, topology in step.inputs])
             outputs = tuple([_view(buffers[id(p)], spec, topology) for p, spec, topology in step.outputs])

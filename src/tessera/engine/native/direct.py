@@ -59,3 +59,20 @@ def direct_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int,
     if compute.__name__ == "elementwise_scalar" and set(given) <= {"op", "scalar", "reflected"} and len(shapes) == 1:
         return "scalar", volume, step, float(attributes["scalar"]), bool(attributes.get("reflected", False))
     return None
+
+
+def table_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
+    """("table", elements, table) for any other program of steps that look at one element."""
+    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction) or compute.__name__ != "elementwise_unary":
+        return None
+    from tessera.engine.native import elementwise
+    from tessera.engine.steps import STEPS
+    from tessera.engine.unary import table
+
+    program = attributes["program"]
+    given = {name for name, value in attributes.items() if value not in ((), False)}
+    if shapes != [shape] or given != {"program"} or not all(STEPS[name].local for name, _ in program):
+        return None
+    if len(program) == 1 and program[0][0] in elementwise.UNARY:
+        return None
+    return "table", math.prod(shape), table(program)
