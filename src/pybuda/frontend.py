@@ -95,6 +95,21 @@ def _leaf(graph: Graph, leaf: Any) -> Node:
     return graph.constant(getattr(leaf, "constant_name", "") or "constant", value, OF_DTYPE.get(value.dtype, OF_DTYPE[torch.float32]))
 
 
+def _as_parameters(module: torch.nn.Module, values: Any) -> Any:
+    """Half-precision samples in the dtype of the module's parameters: what is pushed narrow arrives narrow, and the graph is the module's."""
+    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
+    narrow = (torch.float16, torch.bfloat16)
+
+    def cast(value: Any) -> Any:
+        return (
+            value.to(own)
+            if isinstance(value, torch.Tensor) and value.dtype in narrow and own is not None and value.dtype is not own
+            else value
+        )
+
+    return torch.utils._pytree.tree_map(cast, values)
+
+
 def read(
     module: Module, samples: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool, dropout: bool, names: Sequence[str] | None = None
 ) -> Graph:
@@ -104,9 +119,12 @@ def read(
     if isinstance(module, (PyTorchModule, OnnxModule)):
         inner = module.replay if isinstance(module, OnnxModule) else module.module
         own = module.input_names if isinstance(module, OnnxModule) else None
-        graph = import_torch(inner, samples, kwargs, name=clean_name(module.name), training=training, dropout=dropout, input_names=own)
+        wide, wide_kwargs = _as_parameters(inner, list(samples)), _as_parameters(inner, dict(kwargs))
+        graph = import_torch(inner, wide, wide_kwargs, name=clean_name(module.name), training=training, dropout=dropout, input_names=own)
         for node, sample in zip(graph.of(Kind.INPUT), [v for v in [*samples, *kwargs.values()] if isinstance(v, torch.Tensor)]):
             node.requires_grad = sample.requires_grad
+            if sample.dtype is not node.dtype and sample.dtype in OF_DTYPE:
+                node.format = OF_DTYPE[sample.dtype]
         if isinstance(module, PyTorchModule):
             for parameter in module._overrides.values():
                 if parameter.get_name() in graph:

@@ -43,7 +43,7 @@ def parameters(text: str) -> tuple[str, list[tuple[str, str | None]]]:
 def test_signature(line):
     name, wanted = parameters(line)
     holder = next(h for h in (op, op.nn, op.loss) if hasattr(h, name))
-    own = [p for p in inspect.signature(getattr(holder, name)).parameters.values()]
+    own = list(inspect.signature(getattr(holder, name)).parameters.values())
     assert [("*" if p.kind is p.VAR_POSITIONAL else "") + p.name for p in own] == [n for n, _ in wanted]
     for parameter, (_, default) in zip(own, wanted):
         if default is None:
