@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tessera.engine.steps import STEPS
 from tessera.engine.unary import Program
 from tessera.formats.dtype import DataType
 from ttnn.operations.rules import name_of, require
@@ -147,6 +150,13 @@ def check_float8(dtype: DataType) -> None:
     )
 
 
+@functools.cache
+def needed_parameters(step: str) -> int:
+    """How many parameters of a step have no default."""
+    parameters = list(inspect.signature(STEPS[step].compute).parameters.values())[1:]
+    return sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+
+
 def as_steps(activation: Any) -> Program:
     """The program of one `UnaryWithParam` (or bare `UnaryOpType`)."""
     op_type = getattr(activation, "op_type", activation)
@@ -154,6 +164,8 @@ def as_steps(activation: Any) -> Program:
     require(row is not None, f"activation {op_type.name} cannot be fused; it has no elementwise step")
     assert row is not None
     params = tuple(fp32(p) for p in getattr(activation, "params", ())[: row.parameters])
+    needed = needed_parameters(row.step) if row.parameters else 0
+    require(len(params) >= needed, f"activation {op_type.name} needs {needed} parameter(s), got {len(params)}; give them to UnaryWithParam")
     return ((row.step, params),)
 
 

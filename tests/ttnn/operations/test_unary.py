@@ -10,6 +10,7 @@ import torch
 from tests.engine.elementwise_references import PARAMETERS, UNARY, every_bfloat16, ulp_errors
 
 import ttnn
+from ttnn.operations.activations import ACTIVATIONS
 
 SHAPES = [(1,), (31,), (33,), (), (1, 1), (3, 33, 65), (2, 3, 31, 33), (2, 1, 3, 32, 64), (2, 2, 2, 2, 5, 7), (0, 32)]
 HEIGHT_SHARDED = ttnn.create_sharded_memory_config(
@@ -134,6 +135,18 @@ def test_chains_are_one_program(device: Any) -> None:
     assert torch.equal(result, (-(values.relu().float() ** 2)).bfloat16())
     with pytest.raises(RuntimeError, match="Op chain cannot be empty"):
         ttnn.unary_chain(tensor, [])
+
+
+def test_every_unary_op_type_can_be_fused(device: Any) -> None:
+    values = torch.rand(32, 32).bfloat16() * 0.5 + 0.25
+    tensor = put(values, device)
+    for name, row in ACTIVATIONS.items():
+        chain = [ttnn.UnaryWithParam(getattr(ttnn.UnaryOpType, name), *(1.0,) * row.parameters)]
+        if name != "SOFTCAP":  # Blackhole only
+            assert list(ttnn.unary_chain(tensor, chain).shape) == [32, 32]
+    assert set(ttnn.UnaryOpType.__members__) - set(ACTIVATIONS) == {"TILED_PROD"}
+    with pytest.raises(RuntimeError, match=r"POWER needs 1 parameter"):
+        ttnn.unary_chain(tensor, [ttnn.UnaryWithParam(ttnn.UnaryOpType.POWER)])
 
 
 def test_programs_are_counted_by_shape_and_parameter(device: Any) -> None:
