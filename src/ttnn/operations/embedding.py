@@ -83,3 +83,61 @@ def _rows(indices: torch.Tensor, weight: torch.Tensor, *, padding: int | None, f
         indices = indices[:, 0, 0]
     result: torch.Tensor = engine.embedding(indices, weight, padding=padding)
     return result
+
+
+def _golden_embedding_bw(
+    input_tensor: torch.Tensor, weight_tensor: torch.Tensor, output_gradient_tensor: torch.Tensor, **_: Any
+) -> torch.Tensor:
+    rows = weight_tensor.shape[-2]
+    return engine.embedding_gradient.torch(input_tensor, output_gradient_tensor, rows=rows)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.embedding_bw", golden=_golden_embedding_bw)
+def embedding_bw(
+    input_tensor: Tensor,
+    weight_tensor: Tensor,
+    output_gradient_tensor: Tensor,
+    *,
+    dtype: DataType | None = None,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
+) -> Tensor:
+    """The gradient of an embedding's weight: rows of the output's gradient summed by index."""
+    what = "embedding_bw"
+    require_device(what, input_tensor, weight_tensor, output_gradient_tensor)
+    gradient = output_gradient_tensor.spec
+    out_dtype = dtype or (output_tensor.spec.dtype if output_tensor is not None else gradient.dtype)
+    require(
+        input_tensor.spec.dtype in (DataType.UINT32, DataType.BFLOAT16),
+        f"{what}: Index tensor must be UINT32 or BFLOAT16, got {name_of(input_tensor.spec.dtype)}",
+    )
+    require(
+        input_tensor.spec.dims[-1] % 32 == 0,
+        f"{what}: Number of columns in the index tensor must be divisible by tile width, got {input_tensor.spec.dims[-1]}",
+    )
+    require(gradient.layout == Layout.TILE, f"{what}: the gradient must be in TILE layout, got {gradient.layout}")
+    front = ((1,) * 4 + gradient.dims)[-4:-2]
+    require(math.prod(front) == 1, f"{what}: First two dimensions for the gradient tensor must be 1, but found {front[0]} && {front[1]}.")
+    require(
+        gradient.dtype in (DataType.BFLOAT16, DataType.BFLOAT8_B),
+        f"{what}: Output gradient tensor must be BFLOAT16 or BFLOAT8_B, got {name_of(gradient.dtype)}",
+    )
+    require(
+        gradient.dtype == out_dtype,
+        f"{what}: Output and input gradient tensors must have the same dtype, got {name_of(out_dtype)} and {name_of(gradient.dtype)}",
+    )
+    rows = weight_tensor.spec.dims[-2]
+    config = memory_config if memory_config is not None else MemoryConfig()
+    out = (
+        TensorSpec.of(Shape.of((1, 1, rows, gradient.dims[-1])), out_dtype, Layout.TILE, config)
+        if output_tensor is None
+        else output_tensor.spec
+    )
+    return launch(
+        "EmbeddingBackwardDeviceOperation",
+        engine.embedding_gradient,
+        [input_tensor, output_gradient_tensor],
+        out,
+        attributes={"rows": rows},
+        into=output_tensor,
+    )  # type: ignore[no-any-return]

@@ -25,6 +25,8 @@ def upsample(
     compute_kernel_config: Any = None,
 ) -> Tensor:
     """NHWC images larger by a factor, or by one down and one across."""
+    if not isinstance(scale_factor, (int, float)) and len(scale_factor) != 2:
+        raise TypeError(f"ttnn.upsample(): incompatible function arguments. scale_factor={list(scale_factor)} must be one number or two")
     require(
         input_tensor.buffer.device is not None and input_tensor.buffer.allocated,
         "upsample: upsample expects an allocated device tensor as input",
