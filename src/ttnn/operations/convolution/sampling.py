@@ -7,11 +7,11 @@ from typing import Any
 
 from tessera.engine import pooling as engine
 from tessera.formats.dtype import DataType, Layout
-from tessera.memory.config import MemoryConfig
+from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.geometry import CoreRangeSet, rectangle
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
-from ttnn.operations.convolution.pool import HEIGHT, spread
 from ttnn.operations.rules import like, require, require_device
 
 
@@ -50,10 +50,19 @@ def upsample(
     if memory_config is None:
         memory_config = spec.memory_config
         if bilinear and not memory_config.is_sharded():
-            memory_config = spread(input_tensor, dims[0] * dims[1] * dims[2], channels, Layout.ROW_MAJOR, HEIGHT, False)
+            memory_config = _over_all_cores(input_tensor, dims[0] * dims[1] * dims[2], channels)
     out = like(input_tensor, shape=dims, layout=Layout.ROW_MAJOR if bilinear else spec.layout, memory_config=memory_config)
     attributes = {"scale": scale, "bilinear": bilinear}
     return launch("UpsampleOperation", engine.upsample, [input_tensor], out, attributes=attributes, programs=3 if bilinear else 1)  # type: ignore[no-any-return]
+
+
+def _over_all_cores(tensor: Tensor, rows: int, channels: int) -> MemoryConfig:
+    """Rows dealt over every core of the grid, also where the last cores are left with none."""
+    assert tensor.buffer.device is not None
+    grid = tensor.buffer.device.grid
+    cores = CoreRangeSet([rectangle(0, 0, grid.x - 1, grid.y - 1)])
+    shard = ShardSpec(cores, [-(-rows // (grid.x * grid.y)), channels], ShardOrientation.ROW_MAJOR)
+    return MemoryConfig(TensorMemoryLayout.HEIGHT_SHARDED, BufferType.L1, shard)
 
 
 def _pair(scale: float | Sequence[float]) -> tuple[float, float]:

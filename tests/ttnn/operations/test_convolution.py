@@ -1,0 +1,145 @@
+"""Convolutions and poolings against torch in fp64, over NHWC images as the chip holds them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import ttnn
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def as_rows(images):
+    n, c, h, w = images.shape
+    return images.permute(0, 2, 3, 1).reshape(1, 1, n * h * w, c)
+
+
+def close(got, want, ulps=1):
+    """Within so many units in the last place of bfloat16 of the exact result."""
+    back = ttnn.to_torch(got).double()
+    spacing = torch.exp2(torch.floor(torch.log2(want.abs().clamp_min(2.0**-126))) - 7)
+    assert tuple(back.shape) == tuple(want.shape)
+    assert ((back - want).abs() <= ulps * spacing + 1e-6).all()
+
+
+CASES = [
+    # (batch, in, out, height, width, kernel, stride, padding, dilation, groups)
+    (1, 3, 8, 9, 11, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 16, 32, 8, 8, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    (1, 32, 16, 7, 5, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (1, 8, 8, 10, 10, (3, 3), (1, 1), (2, 2), (2, 2), 8),
+    (2, 12, 24, 6, 9, (2, 3), (1, 2), (0, 1), (1, 1), 4),
+    (1, 4, 6, 8, 8, (3, 3), (1, 1), (0, 1, 2, 0), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("layout", [ttnn.ROW_MAJOR_LAYOUT, ttnn.TILE_LAYOUT])
+@pytest.mark.parametrize("case", CASES)
+def test_conv2d(device, case, layout):
+    batch, ins, outs, height, width, kernel, stride, padding, dilation, groups = case
+    x, weight, bias = numbers(batch, ins, height, width), numbers(outs, ins // groups, *kernel, seed=1), numbers(outs, seed=2)
+    edges = padding if len(padding) == 4 else (padding[0], padding[0], padding[1], padding[1])
+    padded = F.pad(x.double(), (edges[2], edges[3], edges[0], edges[1]))
+    want = F.conv2d(padded, weight.double(), bias.double(), stride, 0, dilation, groups)
+    words = {
+        "device": device, "in_channels": ins, "out_channels": outs, "batch_size": batch, "input_height": height, "input_width": width,
+        "kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+    }  # fmt: skip
+    got, size, (prepared, prepared_bias) = ttnn.conv2d(
+        input_tensor=ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, layout=layout, device=device),
+        weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16),
+        bias_tensor=ttnn.from_torch(bias.reshape(1, 1, 1, -1), dtype=ttnn.bfloat16),
+        return_output_dim=True,
+        return_weights_and_bias=True,
+        **words,
+    )
+    assert tuple(size) == tuple(want.shape[2:])
+    close(got, as_rows(want))
+    again = ttnn.conv2d(
+        input_tensor=ttnn.from_torch(x.permute(0, 2, 3, 1), dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT, device=device),
+        weight_tensor=prepared,
+        bias_tensor=prepared_bias,
+        **words,
+    )
+    assert torch.equal(ttnn.to_torch(again), ttnn.to_torch(got))
+
+
+def test_a_fused_activation_is_one_rounding(device):
+    x, weight = numbers(1, 8, 6, 6), numbers(8, 8, 3, 3, seed=1)
+    want = F.relu(F.conv2d(x.double(), weight.double()))
+    got = ttnn.conv2d(
+        input_tensor=ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device), weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16),
+        device=device, in_channels=8, out_channels=8, batch_size=1, input_height=6, input_width=6, kernel_size=(3, 3),
+        conv_config=ttnn.Conv2dConfig(activation=ttnn.UnaryWithParam(ttnn.UnaryOpType.RELU)),
+    )  # fmt: skip
+    close(got, as_rows(want))
+
+
+def test_transposed_and_one_dimensional(device):
+    x, weight = numbers(1, 4, 5, 6), numbers(4, 6, 3, 3, seed=1)
+    want = F.conv_transpose2d(x.double(), weight.double(), stride=2, padding=1, output_padding=1)
+    got = ttnn.conv_transpose2d(
+        input_tensor=ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device), weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16),
+        device=device, in_channels=4, out_channels=6, batch_size=1, input_height=5, input_width=6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1),
+        output_padding=(1, 1),
+    )  # fmt: skip
+    close(got, as_rows(want))
+    y, taps = numbers(2, 4, 16), numbers(8, 4, 5, seed=3)
+    line = F.conv1d(y.double(), taps.double(), padding=2, stride=2)
+    found = ttnn.conv1d(
+        input_tensor=ttnn.from_torch(y.transpose(1, 2).contiguous(), dtype=ttnn.bfloat16, device=device),
+        weight_tensor=ttnn.from_torch(taps, dtype=ttnn.bfloat16), device=device, in_channels=4, out_channels=8, batch_size=2, input_length=16,
+        kernel_size=5, stride=2, padding=2,
+    )  # fmt: skip
+    close(found, line.transpose(1, 2).reshape(1, 1, -1, 8))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "ceil"),
+    [((3, 3), (2, 2), (1, 1), False), ((2, 2), (2, 2), (0, 0), True), ((3, 2), (1, 2), (1, 0), True)],
+)
+@pytest.mark.parametrize("channels", [3, 32])
+def test_pools(device, kernel, stride, padding, ceil, channels):
+    x = numbers(2, channels, 9, 7)
+    rows = ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device)
+    shape = (rows, 2, 9, 7, channels, kernel, stride, padding)
+    largest, where = F.max_pool2d(x.float(), kernel, stride, padding, ceil_mode=ceil, return_indices=True)
+    got, indices = ttnn.max_pool2d(*shape, (1, 1), ceil, return_indices=True)
+    assert torch.equal(ttnn.to_torch(got).float(), as_rows(largest))
+    assert torch.equal(ttnn.to_torch(indices).to(torch.int64), as_rows(where))
+    for counted in (True, False):
+        want = F.avg_pool2d(x.double(), kernel, stride, padding, ceil_mode=ceil, count_include_pad=counted)
+        close(ttnn.avg_pool2d(*shape, ceil, counted), as_rows(want))
+    close(
+        ttnn.avg_pool2d(*shape, ceil, divisor_override=5),
+        as_rows(F.avg_pool2d(x.double(), kernel, stride, padding, ceil, divisor_override=5)),
+    )
+    close(ttnn.adaptive_avg_pool2d(rows, 2, 9, 7, channels, (1, 1)), as_rows(x.double().mean((2, 3), keepdim=True)))
+
+
+def test_a_window_that_does_not_fit_is_refused(device):
+    rows = ttnn.from_torch(torch.zeros(1, 1, 64, 16), dtype=ttnn.bfloat16, device=device)
+    with pytest.raises(RuntimeError, match="does not fit"):
+        ttnn.max_pool2d(rows, 1, 8, 8, 16, (9, 9), (1, 1), (0, 0), (1, 1))
+    with pytest.raises(RuntimeError, match="half of kernel size"):
+        ttnn.max_pool2d(rows, 1, 8, 8, 16, (2, 2), (1, 1), (2, 2), (1, 1))
+
+
+def test_resampling(device):
+    x = numbers(2, 32, 4, 6)
+    images = ttnn.from_torch(x.permute(0, 2, 3, 1), dtype=ttnn.bfloat16, device=device)
+    nearest = F.interpolate(x.float(), scale_factor=(2, 3)).permute(0, 2, 3, 1)
+    assert torch.equal(ttnn.to_torch(ttnn.upsample(images, (2, 3))).float(), nearest)
+    smooth = F.interpolate(x.double(), scale_factor=(2.0, 2.0), mode="bilinear").permute(0, 2, 3, 1)
+    close(ttnn.upsample(images, 2, mode="bilinear"), smooth)
+    grid = torch.rand(2, 3, 5, 2, generator=torch.Generator().manual_seed(4)) * 2.4 - 1.2
+    places = ttnn.from_torch(grid, dtype=ttnn.float32, device=device)
+    want = F.grid_sample(x.double(), grid.double(), align_corners=False).permute(0, 2, 3, 1)
+    back = ttnn.to_torch(ttnn.grid_sample(images, places)).double()
+    assert (back - want).abs().max() < 0.02
+    folded = ttnn.to_torch(ttnn.fold(images, 2, 3))
+    assert torch.equal(folded, x.permute(0, 2, 3, 1).reshape(2, 2, 2, 2, 3, 32).permute(0, 1, 3, 2, 4, 5).reshape(2, 2, 2, 192))
