@@ -40,13 +40,14 @@ struct Output {
 
   void put(const MatmulKernels& table, const float* sums, std::size_t row, std::size_t column, std::size_t count) const {
     const std::uint16_t* b = bias ? bias + column : nullptr;
-    if (!is_float) return table.finish(sums, b, static_cast<std::uint16_t*>(data) + row * n + column, count);
+    const auto finish = table.finish_bf16 && cpu_features().avx512_bf16 ? table.finish_bf16 : table.finish;
+    if (!is_float) return finish(sums, b, static_cast<std::uint16_t*>(data) + row * n + column, count);
     float* to = static_cast<float*>(data) + row * n + column;
     for (std::size_t i = 0; i < count; ++i) to[i] = b ? sums[i] + widened(b[i]) : sums[i];
   }
 };
 
-// The few rows of a decoding step times a packed matrix: tiles are read in the order they lie in, each once.
+// The few rows of a decoding step times a packed matrix, a column of tiles after the other.
 void few_rows(const MatmulKernels& table, const std::uint16_t* left, const Right& right, const Output& out, std::size_t m, std::size_t k, std::size_t n,
               int threads) {
   const std::size_t down = (k + TILE - 1) / TILE, across = (n + TILE - 1) / TILE, bytes = tile_bytes(right.bits);
@@ -54,14 +55,14 @@ void few_rows(const MatmulKernels& table, const std::uint16_t* left, const Right
   for (std::size_t r = 0; r < m; ++r)
     for (std::size_t i = 0; i < k; ++i) wide[r * down * TILE + i] = widened(left[r * k + i]);
   parallel_for(across, across / static_cast<std::size_t>(std::max(threads, 1)) + 1, down * across < 256 ? 1 : threads, [&](std::size_t begin, std::size_t end) {
-    const std::size_t width = (end - begin) * TILE;
-    const std::unique_ptr<float[]> sums(new float[m * width]());
-    for (std::size_t i = 0; i < down; ++i) {
-      const std::uint8_t* tile = static_cast<const std::uint8_t*>(right.data) + (i * across + begin) * bytes;
-      for (std::size_t j = 0; j < end - begin; ++j, tile += bytes)
-        for (std::size_t r = 0; r < m; ++r) table.row_times_tile(&wide[(r * down + i) * TILE], tile, right.bits, &sums[r * width + j * TILE]);
+    for (std::size_t j = begin; j < end; ++j) {
+      const std::uint8_t* tiles = static_cast<const std::uint8_t*>(right.data) + j * bytes;
+      for (std::size_t r = 0; r < m; ++r) {
+        float sums[TILE];
+        table.row_times_tiles(&wide[r * down * TILE], tiles, across * bytes, down, right.bits, sums);
+        out.put(table, sums, r, j * TILE, std::min(TILE, n - j * TILE));
+      }
     }
-    for (std::size_t r = 0; r < m; ++r) out.put(table, &sums[r * width], r, begin * TILE, std::min(width, n - begin * TILE));
   });
 }
 

@@ -203,39 +203,135 @@ void expand(const std::uint8_t* tile, int bits, std::uint32_t* panel) {
   }
 }
 
+// -- one row times tiles
+//
+// Lanes are not columns here. A vector of codes holds several rows of a face, a word of it 4 codes of eight bits or 8 of four; shifting all
+// words by one code after the other gives vectors of (row, word) for each code, which meet a vector of the left side's elements for those rows. Sums over
+// rows are left to the end, once for all tiles.
+
+#if defined(__AVX512F__)
+
+TESSERA_INLINE void prefetch_tile(const std::uint8_t* tile, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(tile + i);
+}
+
+// Sixteen factors of a face: the left side's elements times two to the rows' exponents.
+TESSERA_INLINE __m512 factors(const float* left, const std::uint8_t* exponents) {
+  const __m512i e = _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23);
+  return _mm512_mul_ps(_mm512_loadu_ps(left), _mm512_castsi512_ps(e));
+}
+
+void row_times_tiles8(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, float* out) {
+  const __m512i low7 = _mm512_set1_epi32(0x7f), sign = _mm512_set1_epi32(-0x7fffffff - 1);
+  for (std::size_t across = 0; across < 2; ++across) {
+    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (std::size_t i = 0; i < down; ++i) {
+      const std::uint8_t* tile = tiles + i * stride;
+      if (across == 0) prefetch_tile(tile + 2 * stride, 1088);
+      for (std::size_t half = 0; half < 2; ++half) {
+        const std::size_t face = 2 * half + across;
+        const __m512 scaled = factors(left + i * 32 + half * FACE, tile + face * FACE);
+        const std::uint8_t* codes = tile + EXPONENTS + face * 256;
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) {  // four rows of sixteen codes
+          const __m512i rows = _mm512_setr_epi32(4 * r, 4 * r, 4 * r, 4 * r, 4 * r + 1, 4 * r + 1, 4 * r + 1, 4 * r + 1, 4 * r + 2, 4 * r + 2, 4 * r + 2, 4 * r + 2,
+                                                 4 * r + 3, 4 * r + 3, 4 * r + 3, 4 * r + 3);
+          const __m512 factor = _mm512_permutexvar_ps(rows, scaled);
+          const __m512i words = _mm512_loadu_si512(codes + 64 * r);
+#pragma GCC unroll 4
+          for (unsigned s = 0; s < 4; ++s) {
+            const __m512i code = s ? _mm512_srli_epi32(words, 8 * s) : words;
+            const __m512i magnitude = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_and_si512(code, low7)));
+            const __m512i signs = s < 3 ? _mm512_slli_epi32(words, 24 - 8 * s) : words;
+            const __m512 value = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, signs, sign, 0xf8));  // magnitude | (signs & sign)
+            sums[s] = _mm512_fmadd_ps(value, factor, sums[s]);
+          }
+        }
+      }
+    }
+    for (int s = 0; s < 4; ++s) {  // lane 4r + w holds column 4w + s of row r
+      float lanes[16];
+      _mm512_storeu_ps(lanes, sums[s]);
+      for (int w = 0; w < 4; ++w) out[across * FACE + 4 * w + s] = ((lanes[w] + lanes[w + 4]) + (lanes[w + 8] + lanes[w + 12])) * 0.015625f;
+    }
+  }
+}
+
+void row_times_tiles4(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, float* out) {
+  const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -0.0f, -1, -2, -3, -4, -5, -6, -7);
+  const __m512i first = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+  for (std::size_t across = 0; across < 2; ++across) {
+    __m512 sums[8];
+#pragma GCC unroll 8
+    for (int s = 0; s < 8; ++s) sums[s] = _mm512_setzero_ps();
+    for (std::size_t i = 0; i < down; ++i) {
+      const std::uint8_t* tile = tiles + i * stride;
+      if (across == 0) prefetch_tile(tile + 3 * stride, 576);
+      for (std::size_t half = 0; half < 2; ++half) {
+        const std::size_t face = 2 * half + across;
+        const __m512 scaled = factors(left + i * 32 + half * FACE, tile + face * FACE);
+        const std::uint8_t* codes = tile + EXPONENTS + face * 128;
+#pragma GCC unroll 2
+        for (int r = 0; r < 2; ++r) {  // eight rows of sixteen codes
+          const __m512 factor = _mm512_permutexvar_ps(r ? second : first, scaled);
+          const __m512i words = _mm512_loadu_si512(codes + 64 * r);
+#pragma GCC unroll 8
+          for (unsigned s = 0; s < 8; ++s)
+            sums[s] = _mm512_fmadd_ps(_mm512_permutexvar_ps(s ? _mm512_srli_epi32(words, 4 * s) : words, values), factor, sums[s]);
+        }
+      }
+    }
+    for (int s = 0; s < 8; ++s) {  // lane 2r + w holds column 8w + s of row r
+      float lanes[16];
+      _mm512_storeu_ps(lanes, sums[s]);
+      for (int w = 0; w < 2; ++w) {
+        float sum = 0.0f;
+        for (int r = 0; r < 8; ++r) sum += lanes[2 * r + w];
+        out[across * FACE + 8 * w + s] = sum * 0.25f;
+      }
+    }
+  }
+}
+
+void row_times_tiles(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, int bits, float* out) {
+  if (bits == 7) {
+    row_times_tiles8(left, tiles, stride, down, out);
+  } else {
+    row_times_tiles4(left, tiles, stride, down, out);
+  }
+}
+
+#else
+
 template <int BITS>
 void times_tile(const float* left, const std::uint8_t* tile, float* out) {
   constexpr std::size_t ROW = BITS == 7 ? 16 : 8, PARTS = FACE / LANES;
   const std::uint8_t* codes = tile + EXPONENTS;
-  float scaled[EXPONENTS];  // each row's factor and exponent in one number
-  for (std::size_t i = 0; i < EXPONENTS; i += LANES) {
-    const u32v e = wide_codes(tile + i);
-    store(scaled + i, load(left + i % FACE + i / (2 * FACE) * FACE) * (real(e << 23) * (BITS == 7 ? 0.015625f : 0.25f)));
-  }
-  for (std::size_t across = 0; across < 2; ++across) {
-    f32v sum[4][PARTS];
-    for (std::size_t s = 0; s < 4; ++s)
-      for (std::size_t c = 0; c < PARTS; ++c) sum[s][c] = s == 0 ? load(out + across * FACE + c * LANES) : f32v{};
-    for (std::size_t face = across; face < 4; face += 2) {
-#pragma GCC unroll 4
-      for (std::size_t r = 0; r < FACE; r += 4)
-#pragma GCC unroll 4
-        for (std::size_t s = 0; s < 4; ++s) {
-          const std::size_t row = face * FACE + r + s;
-          for (std::size_t c = 0; c < PARTS; ++c) sum[s][c] = fma(decode<BITS>(codes + row * ROW, c * LANES), all(scaled[row]), sum[s][c]);
-        }
+  for (std::size_t face = 0; face < 4; ++face) {
+    float* to = out + face % 2 * FACE;
+    f32v sum[2][PARTS];
+    for (std::size_t c = 0; c < PARTS; ++c) sum[0][c] = load(to + c * LANES), sum[1][c] = f32v{};
+    for (std::size_t r = 0; r < FACE; ++r) {
+      const std::size_t row = face * FACE + r;
+      const f32v factor = all(left[face / 2 * FACE + r] * scale_of(tile[row], BITS));
+      for (std::size_t c = 0; c < PARTS; ++c) sum[r % 2][c] = fma(decode<BITS>(codes + row * ROW, c * LANES), factor, sum[r % 2][c]);
     }
-    for (std::size_t c = 0; c < PARTS; ++c) store(out + across * FACE + c * LANES, (sum[0][c] + sum[1][c]) + (sum[2][c] + sum[3][c]));
+    for (std::size_t c = 0; c < PARTS; ++c) store(to + c * LANES, sum[0][c] + sum[1][c]);
   }
 }
 
-void row_times_tile(const float* left, const std::uint8_t* tile, int bits, float* out) {
-  if (bits == 7) {
-    times_tile<7>(left, tile, out);
-  } else {
-    times_tile<3>(left, tile, out);
+void row_times_tiles(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, int bits, float* out) {
+  for (std::size_t c = 0; c < 2 * FACE; ++c) out[c] = 0.0f;
+  for (std::size_t i = 0; i < down; ++i) {
+    if (bits == 7) {
+      times_tile<7>(left + i * 32, tiles + i * stride, out);
+    } else {
+      times_tile<3>(left + i * 32, tiles + i * stride, out);
+    }
   }
 }
+
+#endif
 
 void finish(const float* in, const bf16* bias, bf16* out, std::size_t count) {
   std::size_t i = 0;
@@ -253,6 +349,23 @@ void finish(const float* in, const bf16* bias, bf16* out, std::size_t count) {
   for (; i < count; ++i) out[i] = round_one(bias ? in[i] + widen_one(bias[i]) : in[i]);
 }
 
+#if defined(__AVX512F__)
+TESSERA_BF16 void finish_bf16(const float* in, const bf16* bias, bf16* out, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    __m512 x = _mm512_loadu_ps(in + i);
+    if (bias) {
+      const __m512i b = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bias + i)));
+      x = _mm512_add_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+  }
+  for (; i < count; ++i) out[i] = round_one(bias ? in[i] + widen_one(bias[i]) : in[i]);
+}
+#else
+constexpr void (*finish_bf16)(const float*, const bf16*, bf16*, std::size_t) = nullptr;
+#endif
+
 }  // namespace
 
-TESSERA_DEFINE_KERNELS(MatmulKernels){product, product_bf16, make_panel, make_panel_transposed, expand, row_times_tile, finish};
+TESSERA_DEFINE_KERNELS(MatmulKernels){product, product_bf16, make_panel, make_panel_transposed, expand, row_times_tiles, finish, finish_bf16};

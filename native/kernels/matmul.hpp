@@ -32,10 +32,12 @@ struct MatmulKernels {
   void (*panel_transposed)(const std::uint16_t* right, std::size_t stride, std::size_t rows, std::size_t columns, std::uint32_t* panel);
   // One 32x32 tile of block floats with `bits` bits of magnitude (7 or 3) into its half of a panel (`panel` points to its first line and column).
   void (*expand)(const std::uint8_t* tile, int bits, std::uint32_t* panel);
-  // out[0..32) += left[0..32) x tile.
-  void (*row_times_tile)(const float* left, const std::uint8_t* tile, int bits, float* out);
+  // out[0..32) = a row of fp32 times a column of tiles: `down` tiles, `stride` bytes from one to the next.
+  void (*row_times_tiles)(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, int bits, float* out);
   // Rows of fp32 to bfloat16 or fp32, with a row of bias (null for none): out = in + bias.
   void (*finish)(const float* in, const std::uint16_t* bias, std::uint16_t* out, std::size_t count);
+  // The same with the CPU's own rounding; null where this instruction set has none. Needs cpu_features().avx512_bf16.
+  void (*finish_bf16)(const float* in, const std::uint16_t* bias, std::uint16_t* out, std::size_t count);
 };
 
 }  // namespace tessera
