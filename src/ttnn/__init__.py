@@ -31,6 +31,7 @@ from ttnn.fabric import *  # noqa: F403
 from ttnn.group_norm import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
 from ttnn.queues import *  # noqa: F403
+from ttnn.semaphores import *  # noqa: F403
 
 from ttnn.queues import _ttnn_execute_trace as _ttnn_execute_trace  # isort: skip
 from ttnn.device import _get_arch_name as _get_arch_name, _ttnn_cleanup as _ttnn_cleanup  # isort: skip
@@ -61,6 +62,10 @@ from ttnn.decorators import (
 )
 
 from ttnn import operations as operations  # isort: skip
+from ttnn.operations.convolution.conv import (  # isort: skip
+    prepare_conv_bias as prepare_conv_bias,
+    prepare_conv_weights as prepare_conv_weights,
+)
 from ttnn.operations.files import (  # isort: skip
     OverlappedTensor as OverlappedTensor,
     dump_overlapped_tensors as dump_overlapped_tensors,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +14,45 @@ import torch
 from tessera.formats.dtype import DataType, Layout
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig
-from tessera.memory.mesh import MeshShape, Placement, PlacementReplicate, PlacementShard, TensorTopology
+from tessera.memory.mesh import (
+    MeshCoordinate,
+    MeshCoordinateRange,
+    MeshShape,
+    Placement,
+    PlacementReplicate,
+    PlacementShard,
+    TensorTopology,
+)
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
 from tessera.runtime.tensor import Tensor
+from ttnn.descriptors import MeshComposerConfig, MeshMapperConfig
 from ttnn.tensor import host_tensor, spec_for
+
+__all__ = [
+    "ConcatMesh2dToTensor",
+    "ConcatMeshToTensor",
+    "MeshToTensor",
+    "ReplicateTensorToMesh",
+    "ShardTensor2dMesh",
+    "ShardTensorToMesh",
+    "TensorToMesh",
+    "aggregate_as_tensor",
+    "aggregate_tensor",
+    "combine_device_tensors",
+    "concat_mesh_to_tensor_composer",
+    "create_mesh_composer",
+    "create_mesh_mapper",
+    "distribute",
+    "distribute_tensor",
+    "from_host_shards",
+    "get_device_tensors",
+    "replicate_tensor_to_mesh_mapper",
+    "shard_tensor_to_mesh_mapper",
+    "using_distributed_env",
+    "visualize_mesh_device",
+    "visualize_tensor",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +178,131 @@ def aggregate_parts(tensors: Sequence[Tensor]) -> Tensor:
     parts: list[Any] = list(itertools.chain.from_iterable(t.parts for t in tensors))
     buffer = Buffer(first.spec, parts) if first.buffer.device is None else first.buffer.device.new_buffer(first.spec, parts)
     return Tensor.of(first.spec, buffer, None)
+
+
+# -- mappers and composers by configuration
+
+
+def create_mesh_mapper(mesh_device: Device, config: MeshMapperConfig) -> TensorToMesh:
+    """The mapper that a configuration describes: a placement for each dimension of the mesh (or of the shape that overrides it)."""
+    shape = config.mesh_shape_override if config.mesh_shape_override is not None else mesh_device.mesh_shape
+    placements = tuple(config.placements)
+    if len(placements) != shape.dims():
+        raise RuntimeError(
+            f"create_mesh_mapper: config has {len(placements)} placements for a mesh of shape {shape}; give one for each dimension"
+        )
+    if shape.mesh_size() > mesh_device.num_chips:
+        raise RuntimeError(f"create_mesh_mapper: mesh_shape_override={shape} has more places than the mesh {mesh_device.mesh_shape}")
+    return TensorToMesh(mesh_device, shape, placements)
+
+
+def create_mesh_composer(mesh_device: Device, config: MeshComposerConfig) -> MeshToTensor:
+    """The composer that a configuration describes: a tensor dimension to join along for each dimension of the mesh."""
+    shape = config.mesh_shape_override if config.mesh_shape_override is not None else mesh_device.mesh_shape
+    dims = tuple(config.dims)
+    if len(dims) != shape.dims():
+        raise RuntimeError(f"create_mesh_composer: config has {len(dims)} dims for a mesh of shape {shape}; give one for each dimension")
+    return MeshToTensor(tuple(shape), dims)
+
+
+replicate_tensor_to_mesh_mapper = ReplicateTensorToMesh
+shard_tensor_to_mesh_mapper = ShardTensorToMesh
+concat_mesh_to_tensor_composer = ConcatMeshToTensor
+
+
+def distribute_tensor(tensor: Tensor, mapper: TensorToMesh, mesh_device: Device | None = None) -> Tensor:
+    """A host tensor cut and spread by a mapper, onto a mesh if one is given."""
+    if tensor.buffer.device is not None:
+        raise RuntimeError("distribute_tensor: tensor must be on the host; bring it there with ttnn.from_device")
+    spec = tensor.spec
+    spread = distributed_tensor(tensor.part(0), spec.dtype, spec.layout, spec.memory_config, spec.tile, mapper)
+    if mesh_device is None:
+        return spread
+    from ttnn.operations.conversion import to_device
+
+    return to_device.function(spread, mesh_device)  # type: ignore[no-any-return]
+
+
+def aggregate_tensor(tensor: Tensor, composer: MeshToTensor) -> Tensor:
+    """The parts of a mesh tensor as one host tensor."""
+    whole = composer.compose(tensor)
+    spec = tensor.spec
+    return host_tensor(whole.contiguous(), spec_for(whole.shape, spec.dtype, spec.layout, None, spec.tile))
+
+
+def combine_device_tensors(*args: Sequence[Tensor], tensors: Sequence[Tensor] | None = None) -> Tensor:
+    """One mesh tensor of the tensors of its chips, as `get_device_tensors` took them apart."""
+    given = list(tensors if tensors is not None else args[0])
+    if not given:
+        raise RuntimeError("combine_device_tensors: tensors must not be empty")
+    device = given[0].buffer.device
+    if device is None or any(t.buffer.device is not device for t in given):
+        raise RuntimeError("combine_device_tensors: all tensors must be on one mesh")
+    return aggregate_parts(given)
+
+
+def from_host_shards(tensors: Sequence[Tensor], mesh_shape: MeshShape) -> Tensor:
+    """One host tensor of a mesh of shards, in row-major order of the mesh."""
+    if len(tensors) != mesh_shape.mesh_size():
+        raise RuntimeError(f"from_host_shards: {len(tensors)} tensors do not fill a mesh of shape {mesh_shape}")
+    if any(t.buffer.device is not None for t in tensors):
+        raise RuntimeError("from_host_shards: all tensors must be on the host")
+    joined = aggregate_parts(tensors)
+    placed: tuple[Placement, ...] = tuple(PlacementShard(k) for k in range(mesh_shape.dims()))
+    joined.topology = TensorTopology(mesh_shape, placed, tuple(MeshCoordinateRange(mesh_shape)))
+    return joined
+
+
+aggregate_as_tensor = aggregate_parts
+
+
+@contextmanager
+def distribute(default: TensorToMesh | MeshToTensor) -> Iterator[None]:
+    """Give `from_torch` a mapper, or `to_torch` a composer, for a block."""
+    from ttnn.operations import conversion
+
+    name = "default_mapper" if isinstance(default, TensorToMesh) else "default_composer"
+    old = getattr(conversion, name)
+    setattr(conversion, name, default)
+    try:
+        yield
+    finally:
+        setattr(conversion, name, old)
+
+
+def using_distributed_env() -> bool:
+    """Was this process started as one of several (torchrun)?"""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def _table(mesh_device: Device, cell: Callable[[int, MeshCoordinate], str], title: str) -> None:
+    """A mesh as a table, one cell for each chip."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows, columns = (1, *mesh_device.mesh_shape)[-2:]
+    table = Table(title=title, show_header=False, show_lines=True)
+    for _ in range(columns):
+        table.add_column(justify="center")
+    places = list(mesh_device.coordinates())
+    for row in range(rows):
+        table.add_row(*[cell(row * columns + k, places[row * columns + k]) for k in range(columns)])
+    Console().print(table)
+
+
+def visualize_mesh_device(mesh_device: Device) -> None:
+    """Print the chips of a mesh where they are."""
+    _table(mesh_device, lambda i, place: f"device {mesh_device.chips[i]}\n({', '.join(map(str, place))})", repr(mesh_device))
+
+
+def visualize_tensor(tensor: Tensor) -> None:
+    """Print what each chip of a mesh holds of a tensor."""
+    device = tensor.buffer.device
+    if device is None:
+        raise RuntimeError("visualize_tensor: the tensor is on the host; only tensors on a mesh can be shown on one")
+    placed = tensor.topology.placed if tensor.topology is not None else ()
+    _table(
+        device,
+        lambda i, place: f"device {device.chips[i]}\n({', '.join(map(str, place))})\n{tensor.spec.shape}",
+        f"{tensor.spec.dtype.name}, {list(placed)}",
+    )

@@ -51,6 +51,11 @@ TORCH_OF_DTYPE: dict[DataType, torch.dtype] = {
 }
 
 
+#: What `ttnn.distribute` sets for a block.
+default_mapper: Any = None
+default_composer: Any = None
+
+
 @operation("ttnn.from_torch", planned=False)
 def from_torch(
     tensor: Any,
@@ -86,6 +91,7 @@ def from_torch(
     given = given.detach()
     if given.device.type != "cpu":
         given = given.cpu()
+    mesh_mapper = mesh_mapper if mesh_mapper is not None else default_mapper
     if mesh_mapper is not None:
         from ttnn.distributed import distributed_tensor
 
@@ -115,6 +121,7 @@ def to_torch(
             where.trace is None,
             "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture",
         )
+    mesh_composer = mesh_composer if mesh_composer is not None else default_composer
     if mesh_composer is not None:
         plain = mesh_composer.compose(tensor)
     else:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tessera.engine import pooling as engine
+from tessera.engine import reduction
 from tessera.formats.dtype import DataType, Layout
 from tessera.formats.shape import Shape
 from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
@@ -267,3 +268,14 @@ def adaptive_max_pool2d(
     return _adaptive(
         "adaptive_max_pool2d", input_tensor, (batch_size, input_h, input_w, channels), output_size, memory_config, applied_shard_scheme
     )
+
+
+@operation("ttnn.global_avg_pool2d", is_cpp_operation=False)
+def global_avg_pool2d(input_tensor: Tensor, *, memory_config: MemoryConfig | None = None, dtype: DataType | None = None) -> Tensor:
+    """The mean of each channel over a whole [N, H, W, C] image: [N, 1, 1, C]."""
+    require_device("global_avg_pool2d", input_tensor)
+    spec = input_tensor.spec
+    require(len(spec.dims) == 4, f"global_avg_pool2d: input must be [N, H, W, C], got {spec.shape}")
+    batch, _, _, channels = spec.dims
+    out = spec.replace(shape=Shape.of((batch, 1, 1, channels)), dtype=dtype, memory_config=memory_config)
+    return launch("Pool2D", reduction.mean, [input_tensor], out, attributes={"dims": (1, 2), "keepdim": True})  # type: ignore[no-any-return]
