@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from tessera.engine.steps import STEPS
 from tessera.engine.unary import Program
-from tessera.formats.dtype import DataType
+from tessera.formats.dtype import FORMATS, DataType
 from ttnn.operations.rules import name_of, require
 
 INT32, UINT32, UINT16, UINT8, INT8 = DataType.INT32, DataType.UINT32, DataType.UINT16, DataType.UINT8, DataType.INT8
@@ -119,6 +120,20 @@ def fp32(value: float) -> float:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+def whole(value: float, dtype: DataType) -> int:
+    """A parameter beside whole numbers: cut towards zero; what is not finite becomes the nearest number there is."""
+    if math.isfinite(value):
+        return int(value)
+    return 0 if math.isnan(value) else FORMATS[dtype].high if value > 0 else FORMATS[dtype].low
+
+
+def parameter(value: float, dtype: DataType) -> float:
+    """A parameter beside a tensor of this dtype: whole beside whole numbers if it is one or is not finite, else fp32."""
+    if not FORMATS[dtype].is_float and (isinstance(value, int) or not math.isfinite(value)):
+        return whole(value, dtype)
+    return fp32(value)
 
 
 def check_whole(op_type: str, dtype: DataType) -> None:

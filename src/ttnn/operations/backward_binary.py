@@ -434,6 +434,3 @@ def assign_bw(
         answers.append(_assigned(grad_tensor, target, memory_config, ready, int(not made)) if wanted else None)
         made += bool(wanted)
     return answers
-
-
-__all__ = ["PAIRS", "REQUIRED", "Pair", "run_pair"]

@@ -12,16 +12,18 @@ from typing import Any
 
 import torch
 
+from tessera.engine import ternary as engine_ternary
 from tessera.engine.binary import elementwise_binary, elementwise_scalar
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.memory.config import MemoryConfig
+from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import also_known_as, operation
 from ttnn.operations import binary_rules as rules
-from ttnn.operations.activations import INT32, UINT8, UINT16, UINT32, WHOLE, WIDE, as_program, check_whole, fp32
-from ttnn.operations.binary_rules import FLOAT32, FLOATS, Family, Number, Options, run_binary
+from ttnn.operations.activations import INT32, UINT32, WHOLE, WIDE, as_program, check_whole, fp32, whole
+from ttnn.operations.binary_rules import FLOAT32, Family, Number, Options, run_binary
 from ttnn.operations.rules import name_of, require, require_device
-from ttnn.operations.unary_rules import run_unary
+from ttnn.operations.unary_rules import output_spec, run_unary
 
 Operand = Tensor | Number
 
@@ -125,8 +127,8 @@ def _divide(name: str, a: Operand, b: Operand, rounding_mode: str | None, option
     first = a.spec.dtype if isinstance(a, Tensor) else b.spec.dtype if isinstance(b, Tensor) else None
     second = b.spec.dtype if isinstance(b, Tensor) else None
     number = b if isinstance(a, Tensor) else a
-    whole = first == INT32 and (second == INT32 or (isinstance(number, int) and rules.fits_whole(number, INT32)))  # type: ignore[arg-type]
-    if whole:
+    integral = first == INT32 and (second == INT32 or (isinstance(number, int) and rules.fits_whole(number, INT32)))  # type: ignore[arg-type]
+    if integral:
         if rounding_mode in ("floor", "trunc"):
             family = Family(frozenset({INT32}))
             return run_binary(name, f"div_{rounding_mode}", f"DIV_{rounding_mode.upper()}", family, a, b, options, result=INT32)
@@ -226,9 +228,16 @@ def floor_div(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config:
         Layout.TILE in (input_tensor_a.spec.layout, input_tensor_b.spec.layout) or input_tensor_a.spec.is_sharded,
         "floor_div: Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor; both operands are ROW_MAJOR",
     )
-    whole = input_tensor_a.spec.dtype == input_tensor_b.spec.dtype == INT32
+    integral = input_tensor_a.spec.dtype == input_tensor_b.spec.dtype == INT32
     return run_binary(
-        "floor_div", "div_floor_float" if whole else "div_floor", "DIV", rules.DIVISION, input_tensor_a, input_tensor_b, options, programs=4
+        "floor_div",
+        "div_floor_float" if integral else "div_floor",
+        "DIV",
+        rules.DIVISION,
+        input_tensor_a,
+        input_tensor_b,
+        options,
+        programs=4,
     )
 
 
@@ -239,7 +248,7 @@ def _stepped(
     name: str, step: str, op_type: str, tensor: Tensor, number: Number, options: Options, *, exact: bool, dtype: DataType | None = None
 ) -> Tensor:
     """A constant operand as a parameter of a unary step."""
-    value: Number = int(number) if exact and tensor.spec.dtype in WHOLE else fp32(number)
+    value: Number = whole(number, tensor.spec.dtype) if exact and not FORMATS[tensor.spec.dtype].is_float else fp32(number)
     program = (
         as_program(options.input_tensor_a_activations, tensor.spec.dtype)
         + ((step, (value,)),)
@@ -459,22 +468,11 @@ def prelu(input_tensor_a: Tensor, weight: Tensor | Number | Sequence[float], *, 
         "prelu: Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor",
     )
     rules.check_dtypes(rules.MULTIPLICATION, "MUL", input_tensor_a.spec.dtype, weight.spec.dtype)
-    return channel_prelu(input_tensor_a, weight, memory_config)
-
-
-def channel_prelu(tensor: Tensor, weight: Tensor, memory_config: MemoryConfig | None) -> Tensor:
-    from tessera.engine.ternary import channel_prelu as compute
-    from tessera.runtime.launch import launch
-    from ttnn.operations.unary_rules import output_spec
-
     made: Any = launch(
         "TernaryDeviceOperation",
-        compute,
-        [tensor, weight],
-        output_spec(tensor, memory_config),
+        engine_ternary.channel_prelu,
+        [input_tensor_a, weight],
+        output_spec(input_tensor_a, memory_config),
         programs=3 if weight.spec.volume == 1 else 4,
     )
     return made  # type: ignore[no-any-return]
-
-
-__all__ = ["FLOATS", "FORMATS", "UINT8", "UINT16", "divide", "floor_div", "pow", "prelu"]

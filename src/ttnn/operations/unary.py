@@ -17,7 +17,7 @@ from tessera.formats.dtype import DataType
 from tessera.memory.config import MemoryConfig
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
-from ttnn.operations.activations import ACTIVATIONS, INT32, UINT32, WHOLE, as_steps, check_whole, fp32
+from ttnn.operations.activations import ACTIVATIONS, INT32, UINT32, as_steps, check_whole, fp32, parameter
 from ttnn.operations.binary_rules import FLOAT32, MULTIPLICATION, check_dtypes
 from ttnn.operations.rules import name_of, require, require_device
 from ttnn.operations.unary_rules import run_unary
@@ -86,11 +86,6 @@ def golden_of(step: str, parameters: tuple[tuple[str, Any], ...]) -> Callable[..
     return golden
 
 
-def whole_or_fp32(value: float) -> float:
-    """A parameter beside whole numbers: as it is if it is one, else as fp32."""
-    return value if isinstance(value, int) else fp32(value)
-
-
 def declare(row: Row) -> None:
     """Turn a row into an operation."""
     step = row.step or ACTIVATIONS[row.op_type].step
@@ -109,9 +104,9 @@ def declare(row: Row) -> None:
     ) -> Tensor:
         program = plain
         if names:
-            number = whole_or_fp32 if input_tensor.spec.dtype in WHOLE else fp32
+            dtype = input_tensor.spec.dtype
             chosen = [*given, *(words.get(n) for n in names[len(given) :])]
-            params = tuple(number(v) if v is not None else defaults[i] for i, v in enumerate(chosen))
+            params = tuple(defaults[i] if v is None else parameter(v, dtype) for i, v in enumerate(chosen))
             program = ((step, params),)  # type: ignore[assignment]
         return run_unary(row.name, input_tensor, op_types, program, memory_config, output_tensor)
 
