@@ -26,3 +26,4 @@ inline T* pointer(Address address) {
 
 void bind_formats(nb::module_& module);
 void bind_engine(nb::module_& module);
+void bind_text(nb::module_& module);

@@ -25,4 +25,5 @@ NB_MODULE(_native, module) {
 
   bind_formats(module);
   bind_engine(module);
+  bind_text(module);
 }

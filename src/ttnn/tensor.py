@@ -5,6 +5,7 @@ Methods that are operations under another spelling are rows of a table at the en
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.memory.mesh import SINGLE, TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.device import Device
+from tessera.runtime.observers import OBSERVERS
 from tessera.runtime.tensor import Tensor
 from ttnn import host_buffer, host_methods
 from ttnn.core import element_size
@@ -319,7 +321,16 @@ OPERATORS = {
 def _getitem(self: Tensor, index: Any) -> Any:
     from ttnn.operations.slicing import getitem
 
-    return getitem(self, index)
+    return _watched_getitem()(self, index) if OBSERVERS else getitem(self, index)
+
+
+@functools.cache
+def _watched_getitem() -> Any:
+    """Indexing as the operation that observers see."""
+    from ttnn.decorators import Operation
+    from ttnn.operations.slicing import getitem
+
+    return Operation("ttnn.Tensor.__getitem__", getitem, planned=False)
 
 
 def _string(self: Tensor) -> str:
