@@ -2,7 +2,9 @@
 
 from ttnn.operations.transformer import attention as attention
 from ttnn.operations.transformer import caches as caches
+from ttnn.operations.transformer import decode as decode
 from ttnn.operations.transformer import heads as heads
 from ttnn.operations.transformer import joining as joining
+from ttnn.operations.transformer import prefill as prefill
 from ttnn.operations.transformer import rotary as rotary
 from ttnn.operations.transformer import softmax as softmax

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from tessera.engine import attention as engine
+from tessera.engine import attention_forms as forms
 from tessera.formats.dtype import DataType, Layout
 from tessera.memory.config import BufferType, MemoryConfig
 from tessera.runtime.launch import launch
@@ -91,13 +92,8 @@ def scaled_dot_product_attention(
     """Attention of queries to keys and values: causal unless said otherwise, with a mask, a window, shared heads."""
     what = "scaled_dot_product_attention"
     q, k, v = input_tensor_q, input_tensor_k, input_tensor_v
-    for name, value in (
-        ("attention_sink", attention_sink),
-        ("cu_window_seqlens", cu_window_seqlens),
-        ("attn_mask_block_map", attn_mask_block_map),
-    ):
-        if value is not None:
-            raise NotImplementedError(f"ttnn.transformer.{what}: {name} is not built in Tessera")
+    if attn_mask_block_map is not None:
+        raise NotImplementedError(f"ttnn.transformer.{what}: attn_mask_block_map is not built in Tessera")
     check_operands(what, q, k, v, attn_mask)
     check_shapes(what, q, k, v)
     require(
@@ -114,11 +110,32 @@ def scaled_dot_product_attention(
     batch, heads, rows, _ = q.spec.dims
     width = v.spec.dims[-1]
     shape = (batch, 1, rows, heads * width) if output_concat_heads else (batch, heads, rows, width)
-    inputs = [q, k, v] if attn_mask is None else [q, k, v, attn_mask]
+    out = like(q, shape=shape, memory_config=out_config)
+    named = {
+        "mask": attn_mask,
+        "sink": attention_sink,
+        "borders": cu_window_seqlens,
+        "first": windowed_q_token_offset_tensor if cu_window_seqlens is not None else None,
+    }
+    given = {name: tensor for name, tensor in named.items() if tensor is not None}
+    require_device(what, q, *given.values())
     attributes = {"scale": scale, "causal": is_causal, "window": sliding_window_size, "joined": output_concat_heads}
-    return launch(
-        "SDPAOperation", _attend, inputs, like(q, shape=shape, memory_config=out_config), attributes=attributes, key=program_config
-    )  # type: ignore[no-any-return]
+    compute: Any = _attend
+    if attention_sink is not None or cu_window_seqlens is not None:
+        require(
+            cu_window_seqlens is None or not is_causal,
+            f"{what}: cu_window_seqlens goes with is_causal=False; every window sees all of itself",
+        )
+        compute = _attend_with
+        attributes |= {"roles": tuple(given), "first": windowed_q_token_offset}
+    return launch("SDPAOperation", compute, [q, k, v, *given.values()], out, attributes=attributes, key=program_config)  # type: ignore[no-any-return]
+
+
+def _attend_with(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *further: torch.Tensor, joined: bool, **attributes: Any
+) -> torch.Tensor:
+    result: torch.Tensor = forms.prompt(q, k, v, *further, **attributes)
+    return result.transpose(1, 2).flatten(-2).unsqueeze(1) if joined else result
 
 
 def _attend(
