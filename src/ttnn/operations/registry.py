@@ -30,3 +30,4 @@ from ttnn.operations import collectives as collectives
 from ttnn.operations import backward_ternary as backward_ternary
 from ttnn.operations import convolution as convolution
 from ttnn.operations import losses as losses
+from ttnn.operations import moreh as moreh

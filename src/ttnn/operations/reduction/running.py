@@ -55,6 +55,7 @@ def accumulate(
         or axis <= -4
         or (what == "cumsum" and spec.dtype == DataType.BFLOAT16 and axis >= -2 and not reverse_order and dtype is None)
     )
+    turned = 3 if not (spec.dtype == DataType.BFLOAT8_B and axis >= -2 and rank <= 4) else 7  # a permutation of blocks is three programs
     converted = 0 if dtype in (None, spec.dtype) else 4 if FORMATS[target.dtype].is_block else 1
     return launch(  # type: ignore[no-any-return]
         "AccumulationDeviceOperation",
@@ -64,7 +65,7 @@ def accumulate(
         attributes={"dim": dim if rank else 0, "reverse": reverse_order},
         into=out,
         key=what,
-        programs=(1 if direct else 3) + converted,
+        programs=(1 if direct else turned) + converted,
     )
 
 
