@@ -43,6 +43,9 @@ from ttnn.decorators import (
     NotBuilt as _NotBuilt,
 )
 from ttnn.decorators import (
+    not_built_class as _not_built_class,
+)
+from ttnn.decorators import (
     attach_golden_function as attach_golden_function,
 )
 from ttnn.decorators import (
@@ -101,6 +104,8 @@ def _missing(module: str) -> Any:
         row = None if name.startswith("__") else _interface().get(full)
         if row is not None and row.get("kind") in ("op", "function"):
             return _NotBuilt(full)
+        if row is not None and row.get("kind") == "class":
+            return _not_built_class(full)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return find

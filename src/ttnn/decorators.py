@@ -175,18 +175,52 @@ def also_known_as(name: str, alias: str) -> None:
     REGISTERED_OPERATIONS[alias] = REGISTERED_OPERATIONS[name]
 
 
+#: What hardware-only names need, by a part of their name: said beside the refusal.
+NEEDS = {
+    "socket": "a socket between real chips or hosts",
+    "stream": "a stream service of a real card",
+    "prefetch": "the DRAM prefetcher's kernels on a real card",
+    "quasar": "a Quasar chip",
+    "generic_op": "kernels compiled for Tensix cores",
+    "program_descriptor": "kernels compiled for Tensix cores",
+    "circular_buffer": "kernels compiled for Tensix cores",
+    "fabric": "the fabric's firmware on a real card",
+    "deepseek": "kernels written for one model on real cards",
+    "light_metal": "a recording of a real card's commands",
+    "profiler": "the profiler of a real card",
+    "tracy": "the Tracy profiler",
+    "test_": "a test kernel of official TT-NN",
+}
+
+
+def not_built(name: str) -> NotImplementedError:
+    """The error of a public name that Tessera does not have; it says what the name would need where that is hardware."""
+    need = next((f"; it needs {what}" for word, what in NEEDS.items() if word in name.lower()), "")
+    return NotImplementedError(f"{name} is not built in Tessera{need}. docs/coverage.md lists what is")
+
+
 class NotBuilt:
-    """A public name of official TT-NN that Tessera does not have yet: it says so when it is used."""
+    """A public name of official TT-NN that Tessera does not have: it says so when it is used."""
 
     def __init__(self, name: str) -> None:
         self.python_fully_qualified_name = name
         self.__name__ = name.rsplit(".", 1)[-1]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{self.python_fully_qualified_name} is not built in Tessera; docs/coverage.md lists what is")
+        raise not_built(self.python_fully_qualified_name)
 
     def __repr__(self) -> str:
         return f"<{self.python_fully_qualified_name}: not built in Tessera>"
+
+
+@functools.cache
+def not_built_class(name: str) -> type:
+    """A class that Tessera does not have: a type, so that `isinstance` may ask for it, that cannot be made."""
+
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise not_built(name)
+
+    return type(name.rsplit(".", 1)[-1], (), {"__new__": refuse, "__doc__": f"{name}: not built in Tessera.", "__module__": name.rsplit(".", 1)[0]})
 
 
 # -- golden functions and registration, as programs use them

@@ -32,6 +32,8 @@ from ttnn.tensor import host_tensor, spec_for
 __all__ = [
     "ConcatMesh2dToTensor",
     "ConcatMeshToTensor",
+    "CppMeshToTensor",
+    "CppTensorToMesh",
     "MeshToTensor",
     "ReplicateTensorToMesh",
     "ShardTensor2dMesh",
@@ -254,6 +256,8 @@ def from_host_shards(tensors: Sequence[Tensor], mesh_shape: MeshShape) -> Tensor
 
 
 aggregate_as_tensor = aggregate_parts
+CppTensorToMesh = TensorToMesh
+CppMeshToTensor = MeshToTensor
 
 
 @contextmanager
