@@ -118,6 +118,16 @@ def compute(rank: int, size: int) -> None:
     everywhere = ttnn.all_gather(ttnn.to_layout(tensor, ttnn.TILE_LAYOUT), dim=0)
     mine = sorted(device.mine)
     assert all(torch.equal(everywhere.part(i).float(), DATA) for i in mine)
+    ones = ttnn.from_torch(torch.ones(32, 256), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    assert all(float(ttnn.all_reduce(ones).part(i)[0, 0]) == 8 for i in mine)
+    scattered = ttnn.reduce_scatter(ones, dim=1)
+    assert all(scattered.part(i).shape == (32, 32) and float(scattered.part(i)[0, 0]) == 8 for i in mine)
+    try:
+        ttnn.get_device_tensors(everywhere)[len(mine)]
+    except IndexError:
+        pass
+    else:
+        raise AssertionError("a chip of another process was answered")
 
 
 def dying(rank: int, size: int) -> None:

@@ -57,10 +57,9 @@ def test_files_of_tensors_over_several_processes(ranks: int, tmp_path: Path) -> 
     assert [p.name for p in (tmp_path / "cache").iterdir()] == ["w_dtype_BFLOAT16_layout_ROW_MAJOR.tensorbin"]
 
 
-def test_operations_and_collectives_across_processes(tmp_path: Path) -> None:
-    if isinstance(ttnn.all_gather, type(ttnn.point_to_point)) and "not built" in repr(ttnn.all_gather):
-        pytest.skip("collectives are not built yet")
-    ran = torchrun("compute", 2, tmp_path)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_operations_and_collectives_across_processes(ranks: int, tmp_path: Path) -> None:
+    ran = torchrun("compute", ranks, tmp_path)
     assert ran.returncode == 0, ran.stderr[-4000:]
 
 
