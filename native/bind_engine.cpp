@@ -27,7 +27,7 @@ struct MaybeRelease {
 };
 
 constexpr const char* UNARY_NAMES[] = {"copy", "neg",  "abs", "relu", "square",  "sqrt", "rsqrt", "reciprocal", "exp",
-                                       "exp2", "log", "log2", "sigmoid", "silu", "tanh",  "erf",        "sign"};
+                                       "exp2", "log", "log2", "sigmoid", "silu", "tanh",  "erf",        "sign", "gelu"};
 constexpr const char* BINARY_NAMES[] = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "squared_difference", "rsub", "first"};
 static_assert(sizeof(UNARY_NAMES) / sizeof(*UNARY_NAMES) == static_cast<std::size_t>(Unary::count), "one name for each step");
 static_assert(sizeof(BINARY_NAMES) / sizeof(*BINARY_NAMES) == static_cast<std::size_t>(Binary::count), "one name for each step");
@@ -61,6 +61,12 @@ void unary(int step, Address in, Address out, std::size_t count, int threads) {
   const Unary s = unary_step(step);
   MaybeRelease release(count);
   run_unary(s, pointer<const Words>(in), pointer<Words>(out), count, threads);
+}
+
+void unary_of_float(int step, Address in, Address out, std::size_t count, int threads) {
+  const Unary s = unary_step(step);
+  MaybeRelease release(count);
+  run_unary_of_float(s, pointer<const float>(in), pointer<Words>(out), count, threads);
 }
 
 void table(Address values, Address in, Address out, std::size_t count, int threads) {
@@ -150,6 +156,16 @@ void matmul(Address left, Address right, int bits, bool transposed, Address bias
              n, threads);
 }
 
+void attention(Address q, Address k, Address v, Address mask, Address out, std::size_t batch, std::size_t heads, std::size_t shared, std::size_t rows,
+               std::size_t keys, std::size_t width, std::size_t wide, std::size_t mask_batch, std::size_t mask_heads, float scale, bool causal, int threads) {
+  if (width % 2 || !shared || heads % shared) throw std::invalid_argument("attention: width must be even, and shared heads must divide heads");
+  if (mask && (!mask_batch || !mask_heads)) throw std::invalid_argument("attention: a mask has leading dimensions");
+  MaybeRelease release(batch * heads * rows * keys);
+  run_attention({pointer<const Words>(q), pointer<const Words>(k), pointer<const Words>(v), pointer<const Words>(mask), batch, heads, shared, rows, keys, width,
+                 wide, mask_batch, mask_heads, scale, causal},
+                pointer<Words>(out), threads);
+}
+
 using Row = std::tuple<int, int, int, int, int, float, Address>;
 
 Chain* make_chain(const std::vector<Row>& rows, int registers, int inputs) {
@@ -170,6 +186,8 @@ void bind_engine(nb::module_& module) {
   module.attr("UNARY_STEPS") = numbered(UNARY_NAMES);
   module.attr("BINARY_STEPS") = numbered(BINARY_NAMES);
   module.def("unary", unary, "One step over bfloat16 elements.");
+  module.def("unary_of_float", unary_of_float, "One step over fp32 elements, rounded into bfloat16.");
+  module.def("attention", attention, "softmax(q k^T * scale + mask) v for heads of bfloat16.");
   module.def("table", table, "A function of one bfloat16, given as its 65,536 values.");
   module.def("binary_flat", binary_flat, "One step over two operands of one shape.");
   module.def("binary_scalar", binary_scalar, "One step over an operand and a number; `reflected` puts the number first.");

@@ -45,6 +45,11 @@ void run_unary(Unary step, const std::uint16_t* in, std::uint16_t* out, std::siz
   parallel_for(count, GRAIN, threads, [&](std::size_t begin, std::size_t end) { table.unary(step, in + begin, out + begin, end - begin); });
 }
 
+void run_unary_of_float(Unary step, const float* in, std::uint16_t* out, std::size_t count, int threads) {
+  const auto& table = kernels<ElementwiseKernels>();
+  parallel_for(count, GRAIN, threads, [&](std::size_t begin, std::size_t end) { table.unary_of_float(step, in + begin, out + begin, end - begin); });
+}
+
 void run_table(const std::uint16_t* values, const std::uint16_t* in, std::uint16_t* out, std::size_t count, int threads) {
   const auto& table = kernels<ElementwiseKernels>();
   parallel_for(count, GRAIN, threads, [&](std::size_t begin, std::size_t end) { table.table(values, in + begin, out + begin, end - begin); });

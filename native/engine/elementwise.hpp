@@ -14,6 +14,7 @@ namespace tessera {
 constexpr std::size_t BLOCK = 4096;
 
 void run_unary(Unary step, const std::uint16_t* in, std::uint16_t* out, std::size_t count, int threads);
+void run_unary_of_float(Unary step, const float* in, std::uint16_t* out, std::size_t count, int threads);
 void run_table(const std::uint16_t* table, const std::uint16_t* in, std::uint16_t* out, std::size_t count, int threads);
 // Without broadcasting: two rows, a row and a number, or a number and a row.
 void run_binary_flat(Binary step, Operand a, Operand b, std::uint16_t* out, std::size_t count, int threads);

@@ -468,7 +468,8 @@ PyObject* run_plan(PlanObject* plan, GateObject* gate, PyObject* device, PyObjec
   return tensor;
 }
 
-PyObject* caller_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+// The call itself, whoever watches.
+PyObject* caller_unwatched(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!world.tensor) {
     PyErr_SetString(PyExc_RuntimeError, "an operation was called before tessera was equipped");
     return nullptr;
@@ -476,7 +477,6 @@ PyObject* caller_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Ref words(kwargs ? share(kwargs) : PyDict_New());
   if (!words) return nullptr;
   kwargs = words;
-  if (!quiet()) return PyObject_CallMethodObjArgs(self, names.watched, args, kwargs, nullptr);
   Key key;
   PyObject* device = nullptr;
   bool known = key.add(share(self));
@@ -502,6 +502,12 @@ PyObject* caller_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
   }
   return PyObject_CallMethodObjArgs(self, names.missed, static_cast<PyObject*>(frozen), device, args, kwargs, nullptr);
+}
+
+PyObject* caller_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (!world.tensor || quiet()) return caller_unwatched(self, args, kwargs);
+  Ref words(kwargs ? share(kwargs) : PyDict_New());
+  return words ? PyObject_CallMethodObjArgs(self, names.watched, args, static_cast<PyObject*>(words), nullptr) : nullptr;
 }
 
 // -- telling the launcher what Python has
@@ -553,7 +559,11 @@ PyMethodDef FUNCTIONS[] = {{"equip", reinterpret_cast<PyCFunction>(reinterpret_c
                            {"recording", record, METH_O, "Counts the calls that are being recorded, up or down."},
                            {nullptr, nullptr, 0, nullptr}};
 
+PyMethodDef CALLER_METHODS[] = {{"_unwatched", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(caller_unwatched)),
+                                 METH_VARARGS | METH_KEYWORDS, "The call itself, whoever watches."},
+                                {nullptr, nullptr, 0, nullptr}};
 PyType_Slot CALLER_SLOTS[] = {{Py_tp_call, reinterpret_cast<void*>(caller_call)},
+                              {Py_tp_methods, CALLER_METHODS},
                               {Py_tp_doc, const_cast<char*>("A public operation; calls that were seen before never reach Python.")},
                               {0, nullptr}};
 PyType_Slot OWNER_SLOTS[] = {{Py_tp_finalize, reinterpret_cast<void*>(owner_finalize)},

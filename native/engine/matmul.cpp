@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/matmul.hpp"
+#include "kernels/rows.hpp"
 #include "parallel.hpp"
 
 namespace tessera {
@@ -139,6 +140,61 @@ void run_matmul(const std::uint16_t* left, const Right& right, const std::uint16
       for (std::size_t i = 0; i < count; ++i) make_panel(table, right, k, n, (first + i) * PANEL, &room[i * lines]);
       for (std::size_t s = 0; s < strips; ++s)
         for (std::size_t i = 0; i < count; ++i) strip(s, (first + i) * PANEL, &room[i * lines]);
+    }
+  });
+}
+
+// -- attention: a few strips of queries at a time against all their keys
+
+void run_attention(const Attention& a, std::uint16_t* out, int threads) {
+  const auto& table = kernels<MatmulKernels>();
+  const auto& rows_table = kernels<RowKernels>();
+  const Product product = best_product(table);
+  constexpr std::size_t TOGETHER = 4 * STRIP;
+  const std::size_t key_panels = (a.keys + PANEL - 1) / PANEL, value_panels = (a.wide + PANEL - 1) / PANEL;
+  const std::size_t pairs = a.width / 2, key_pairs = (a.keys + 1) / 2, even_keys = 2 * key_pairs, room = key_panels * PANEL;
+  parallel_for(a.batch * a.heads, 1, threads, [&](std::size_t begin, std::size_t end) {
+    const std::unique_ptr<Line[]> keys(new Line[key_panels * pairs]), values(new Line[value_panels * key_pairs]);
+    const std::unique_ptr<float[]> scores(new float[TOGETHER * room]);
+    const std::unique_ptr<std::uint16_t[]> weights(new std::uint16_t[TOGETHER * even_keys]);
+    float sums[TOGETHER];
+    for (std::size_t head = begin; head < end; ++head) {
+      const std::size_t b = head / a.heads, h = head % a.heads, other = b * a.shared + h / (a.heads / a.shared);
+      const std::uint16_t *k = a.k + other * a.keys * a.width, *v = a.v + other * a.keys * a.wide, *q = a.q + head * a.rows * a.width;
+      for (std::size_t p = 0; p < key_panels; ++p)
+        table.panel_transposed(k + p * PANEL * a.width, a.width, a.width, std::min(PANEL, a.keys - p * PANEL), keys[p * pairs].words);
+      for (std::size_t p = 0; p < value_panels; ++p)
+        table.panel(v + p * PANEL, a.wide, a.keys, std::min(PANEL, a.wide - p * PANEL), values[p * key_pairs].words);
+      const std::uint16_t* mask = a.mask ? a.mask + (b % a.mask_batch * a.mask_heads + h % a.mask_heads) * a.rows * a.keys : nullptr;
+      for (std::size_t top = 0; top < a.rows; top += TOGETHER) {
+        const std::size_t height = std::min(TOGETHER, a.rows - top);
+        const std::size_t seen = a.causal ? std::min(a.keys, top + height) : a.keys;  // keys that any of these rows sees
+        const std::size_t seen_panels = (seen + PANEL - 1) / PANEL, seen_pairs = (seen + 1) / 2;
+        for (std::size_t p = 0; p < seen_panels; ++p)
+          for (std::size_t r = 0; r < height; r += STRIP)
+            product({reinterpret_cast<const std::uint32_t*>(q + (top + r) * a.width), pairs, 1}, std::min(STRIP, height - r), keys[p * pairs].words, pairs,
+                    scores.get() + r * room + p * PANEL, room, true);
+        for (std::size_t r = 0; r < height; ++r) {
+          const std::size_t mine = a.causal ? std::min(a.keys, top + r + 1) : a.keys;
+          std::uint16_t* w = weights.get() + r * even_keys;
+          sums[r] = rows_table.weigh(scores.get() + r * room, mask ? mask + (top + r) * a.keys : nullptr, a.scale, w, mine);
+          std::fill(w + mine, w + 2 * seen_pairs, std::uint16_t{0});
+        }
+        for (std::size_t p = 0; p < value_panels; ++p) {
+          const std::size_t columns = std::min(PANEL, a.wide - p * PANEL);
+          for (std::size_t r = 0; r < height; r += STRIP) {
+            const std::size_t strip = std::min(STRIP, height - r);
+            alignas(64) float result[STRIP * PANEL];
+            product({reinterpret_cast<const std::uint32_t*>(weights.get() + r * even_keys), key_pairs, 1}, strip, values[p * key_pairs].words, seen_pairs,
+                    result, PANEL, true);
+            for (std::size_t i = 0; i < strip; ++i) {
+              const float share = 1.0f / sums[r + i];
+              for (std::size_t c = 0; c < columns; ++c) result[i * PANEL + c] *= share;
+              table.finish(result + i * PANEL, nullptr, out + (head * a.rows + top + r + i) * a.wide + p * PANEL, columns);
+            }
+          }
+        }
+      }
     }
   });
 }

@@ -34,6 +34,7 @@ STEP1(Sigmoid, logistic(x))
 STEP1(Silu, x == -INFINITE ? -f32v{} : x * logistic(x))
 STEP1(Tanh, hyperbolic_tangent(x))
 STEP1(Erf, error_function(x))
+STEP1(Gelu, gaussian_gate(x))
 STEP1(Sign, x > 0.0f ? all(1.0f) : (x < 0.0f ? all(-1.0f) : f32v{}))
 
 STEP1(Exp2, exponential2(x))
@@ -54,6 +55,18 @@ STEP2(Rsub, b - a)
 STEP2(SquaredDifference, (a - b) * (a - b))
 
 // -- the loops: what walks along a row, and what stands still
+
+template <class Step>
+void float_row(const float* in, bf16* out, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + LANES <= count; i += LANES) store_row(out + i, Step::of(quiet(load(in + i))));
+  if (i == count) return;
+  float from[LANES] = {};
+  bf16 to[LANES];
+  std::memcpy(from, in + i, (count - i) * sizeof(float));
+  store_row(to, Step::of(quiet(load(from))));
+  std::memcpy(out + i, to, (count - i) * sizeof(bf16));
+}
 
 struct Row {
   const bf16* p;
@@ -123,10 +136,11 @@ TESSERA_INLINE void where_loop(const bf16* condition, const A& a, const B& b, bf
 
 // -- the tables, in the order of the enums
 
-constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {
-    unary_row<Copy>, unary_row<Neg>, unary_row<Abs>,  unary_row<Relu>, unary_row<Square>,  unary_row<Sqrt>, unary_row<Rsqrt>, unary_row<Reciprocal>,
-    unary_row<Exp>,  unary_row<Exp2>, unary_row<Log_>, unary_row<Log2>, unary_row<Sigmoid>, unary_row<Silu>, unary_row<Tanh>,  unary_row<Erf>,
-    unary_row<Sign>};
+#define TESSERA_UNARY(row)                                                                                                               \
+  row<Copy>, row<Neg>, row<Abs>, row<Relu>, row<Square>, row<Sqrt>, row<Rsqrt>, row<Reciprocal>, row<Exp>, row<Exp2>, row<Log_>, row<Log2>, \
+      row<Sigmoid>, row<Silu>, row<Tanh>, row<Erf>, row<Sign>, row<Gelu>
+constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {TESSERA_UNARY(unary_row)};
+constexpr void (*OF_FLOAT[])(const float*, bf16*, std::size_t) = {TESSERA_UNARY(float_row)};
 constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {
     binary_row<Add>, binary_row<Sub>, binary_row<Mul>, binary_row<Div>, binary_row<Maximum>, binary_row<Minimum>, binary_row<Eq>,
     binary_row<Ne>,  binary_row<Lt>,  binary_row<Le>,  binary_row<Gt>,  binary_row<Ge>,      binary_row<SquaredDifference>, binary_row<Rsub>,
@@ -135,6 +149,8 @@ static_assert(sizeof(UNARY) / sizeof(*UNARY) == static_cast<std::size_t>(Unary::
 static_assert(sizeof(BINARY) / sizeof(*BINARY) == static_cast<std::size_t>(Binary::count), "one row for each step");
 
 void unary(Unary step, const bf16* in, bf16* out, std::size_t count) { UNARY[static_cast<std::size_t>(step)](in, out, count); }
+
+void unary_of_float(Unary step, const float* in, bf16* out, std::size_t count) { OF_FLOAT[static_cast<std::size_t>(step)](in, out, count); }
 
 void binary(Binary step, Operand a, Operand b, bf16* out, std::size_t count) { BINARY[static_cast<std::size_t>(step)](a, b, out, count); }
 
@@ -161,4 +177,4 @@ void table(const bf16* table, const bf16* in, bf16* out, std::size_t count) {
 
 }  // namespace
 
-TESSERA_DEFINE_KERNELS(ElementwiseKernels){unary, binary, where, table};
+TESSERA_DEFINE_KERNELS(ElementwiseKernels){unary, unary_of_float, binary, where, table};

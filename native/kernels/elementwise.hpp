@@ -18,12 +18,14 @@ struct Operand {
 };
 
 enum class Unary : std::uint8_t {
-  copy, neg, abs, relu, square, sqrt, rsqrt, reciprocal, exp, exp2, log, log2, sigmoid, silu, tanh, erf, sign, count
+  copy, neg, abs, relu, square, sqrt, rsqrt, reciprocal, exp, exp2, log, log2, sigmoid, silu, tanh, erf, sign, gelu, count
 };
 enum class Binary : std::uint8_t { add, sub, mul, div, maximum, minimum, eq, ne, lt, le, gt, ge, squared_difference, rsub, first, count };
 
 struct ElementwiseKernels {
   void (*unary)(Unary step, const std::uint16_t* in, std::uint16_t* out, std::size_t count);
+  // From fp32, for what follows a sum that was not rounded yet. `in` and `out` may not overlap.
+  void (*unary_of_float)(Unary step, const float* in, std::uint16_t* out, std::size_t count);
   void (*binary)(Binary step, Operand a, Operand b, std::uint16_t* out, std::size_t count);
   // condition != 0 ? a : b
   void (*where)(const std::uint16_t* condition, Operand a, Operand b, std::uint16_t* out, std::size_t count);

@@ -139,6 +139,39 @@ void row_softmax(const bf16* in, const bf16* mask, float scale, bf16* out, std::
   for (std::size_t i = 0; i < count; i += PAIR) put(out, i, count, {load(scratch + i) * factor, load(scratch + i + LANES) * factor});
 }
 
+float weigh(float* in, const bf16* mask, float scale, bf16* weights, std::size_t count) {
+  const std::size_t whole = count / LANES * LANES;
+  f32v top = all(-INFINITE);
+  float best = -INFINITE;
+  for (std::size_t i = 0; i < whole; i += LANES) {
+    f32v x = load(in + i) * scale;
+    if (mask) x += load_row(mask + i);
+    store(in + i, x);
+    top = larger(top, x);
+  }
+  for (std::size_t i = whole; i < count; ++i) {
+    in[i] = in[i] * scale + (mask ? widen_one(mask[i]) : 0.0f);
+    best = in[i] > best || in[i] != in[i] ? in[i] : best;
+  }
+  const float most = best_of(larger(top, all(best)), [](float x, float y) { return x > y; });
+  f32v sum{};
+  for (std::size_t i = 0; i < whole; i += LANES) {
+    const f32v e = exponential(load(in + i) - most);
+    store_row(weights + i, e);
+    sum += e;
+  }
+  if (whole < count) {
+    float rest[LANES];
+    bf16 to[LANES];
+    for (std::size_t i = 0; i < LANES; ++i) rest[i] = whole + i < count ? in[whole + i] : -INFINITE;
+    const f32v e = exponential(load(rest) - most);
+    store_row(to, e);
+    std::memcpy(weights + whole, to, (count - whole) * sizeof(bf16));
+    sum += e;
+  }
+  return total(sum);
+}
+
 void row_norm(const NormRow& row, bf16* out, std::size_t count, float* scratch) {
   f32v sum_low{}, sum_high{};
   const std::size_t whole = count / PAIR * PAIR;
@@ -270,4 +303,4 @@ void transpose(const bf16* in, std::size_t in_stride, bf16* out, std::size_t out
 
 }  // namespace
 
-TESSERA_DEFINE_KERNELS(RowKernels){row_softmax, row_norm, row_sum, row_max, row_min, row_find, row_cumsum, transpose};
+TESSERA_DEFINE_KERNELS(RowKernels){row_softmax, row_norm, row_sum, row_max, row_min, row_find, row_cumsum, weigh, transpose};

@@ -28,6 +28,8 @@ struct RowKernels {
   // The first element that equals `value` (or is NaN, for NaN).
   std::size_t (*find)(const std::uint16_t* in, std::size_t count, float value);
   void (*cumsum)(const std::uint16_t* in, std::uint16_t* out, std::size_t count);
+  // weights = exp(in * scale + mask - their maximum) over `count` elements, unnormalised; answers their sum. `mask` may be null; `in` is changed.
+  float (*weigh)(float* in, const std::uint16_t* mask, float scale, std::uint16_t* weights, std::size_t count);
   // An 8-row piece of a transposition of 16-bit elements: out[c][r] = in[r][c], for rows x columns.
   void (*transpose)(const std::uint16_t* in, std::size_t in_stride, std::uint16_t* out, std::size_t out_stride, std::size_t rows, std::size_t columns);
 };

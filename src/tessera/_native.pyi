@@ -130,6 +130,27 @@ def permute(x: int, out: int, element_size: int, shape: Sequence[int], order: Se
 def matmul(
     left: int, right: int, bits: int, transposed: bool, bias: int, out: int, out_float: bool, m: int, k: int, n: int, threads: int, /
 ) -> None: ...
+def unary_of_float(step: int, x: int, out: int, count: int, threads: int, /) -> None: ...
+def attention(
+    q: int,
+    k: int,
+    v: int,
+    mask: int,
+    out: int,
+    batch: int,
+    heads: int,
+    shared: int,
+    rows: int,
+    keys: int,
+    width: int,
+    wide: int,
+    mask_batch: int,
+    mask_heads: int,
+    scale: float,
+    causal: bool,
+    threads: int,
+    /,
+) -> None: ...
 def equip(**known: Any) -> None: ...
 def recording(change: int, /) -> None: ...
 

@@ -25,6 +25,7 @@ FORMS: dict[tuple[str, str], str] = {
     ("movement", "permute"): "movement",
     ("movement", "transpose"): "movement",
     ("matmul", "matmul"): "matmul",
+    ("attention", "scaled_dot_product"): "attention",
     **{("reduction", name): "reduction" for name in ("total", "mean", "largest", "smallest", "argmax", "topk", "sort", "running_total")},
 }
 

@@ -24,7 +24,10 @@ _threads = torch.get_num_threads
 #: Names of steps in `engine.steps` and `engine.binary` that differ from the kernels' own.
 _RENAMED = {"identity": "copy", "subtract": "sub", "multiply": "mul", "divide": "div"}
 _KERNELS = _native.UNARY_STEPS
-UNARY: dict[str, int] = {name: _KERNELS[_RENAMED.get(name, name)] for name in STEPS if _RENAMED.get(name, name) in _KERNELS}
+#: A table is faster than this kernel, which is for fp32 operands.
+_TABLED = {"gelu"}
+OF_FLOAT: dict[str, int] = {name: _KERNELS[_RENAMED.get(name, name)] for name in STEPS if _RENAMED.get(name, name) in _KERNELS}
+UNARY: dict[str, int] = {name: step for name, step in OF_FLOAT.items() if name not in _TABLED}
 _PAIRS = _native.BINARY_STEPS
 BINARY: dict[str, int] = {name: _PAIRS[_RENAMED.get(name, name)] for name in PAIRS if _RENAMED.get(name, name) in _PAIRS}
 

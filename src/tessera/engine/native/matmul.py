@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tessera import _native
+from tessera.engine.native.elementwise import OF_FLOAT
 from tessera.engine.native.norm import plain
 from tessera.engine.packed import Packed
 from tessera.engine.unary import Program, elementwise_unary
@@ -59,4 +60,11 @@ def matmul(
     rounds = narrow and not activation
     out = torch.empty((*a.shape[:-1], n), dtype=torch.bfloat16 if rounds else torch.float32)
     _native.matmul(a.data_ptr(), address, bits, transpose_b, add, out.data_ptr(), not rounds, m, k, n, torch.get_num_threads())
-    return elementwise_unary(out, program=activation) if activation else out
+    if not activation:
+        return out
+    step = OF_FLOAT.get(activation[0][0]) if len(activation) == 1 and not activation[0][1] else None
+    if step is None or not narrow:
+        return elementwise_unary(out, program=activation)
+    result = torch.empty(out.shape, dtype=torch.bfloat16)
+    _native.unary_of_float(step, out.data_ptr(), result.data_ptr(), out.numel(), torch.get_num_threads())
+    return result
