@@ -48,7 +48,7 @@ def unary_backward(grad: Tensor, x: Tensor, *, program: Program) -> Tensor:
     """The gradient of a program of steps."""
     if x.dtype is torch.bfloat16 and x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
         index = x.contiguous().view(torch.uint16).reshape(-1).to(torch.int32)
-        return _rounded(grad.to(torch.float64) * slopes(program).index_select(0, index).reshape(x.shape))
+        return _rounded(grad.to(torch.float64) * slopes(program).to(x.device).index_select(0, index).reshape(x.shape))
     return _rounded(gradients(lambda v: apply(v, program), grad, [x], [True])[0])
 
 

@@ -76,7 +76,7 @@ def working(values: Tensor, program: Program) -> Tensor:
 def in_blocks(compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
     """A computation in fp64 on operands of one shape, block by block: what it makes on the way stays in the caches. The result is fp32."""
     flat = [o.reshape(-1) for o in operands]
-    out = torch.empty(flat[0].shape, dtype=torch.float32)
+    out = torch.empty(flat[0].shape, dtype=torch.float32, device=flat[0].device)
     for start in range(0, out.numel(), BLOCK):
         out[start : start + BLOCK] = compute(*(f[start : start + BLOCK].to(torch.float64) for f in flat))
     return out.reshape(operands[0].shape)
@@ -93,7 +93,7 @@ def table(program: Program, wide: bool = False) -> Tensor:
 
 def look_up(values: Tensor, program: Program, wide: bool = False) -> Tensor:
     index = values.contiguous().view(torch.uint16).reshape(-1).to(torch.int32)
-    return table(program, wide).index_select(0, index).reshape(values.shape)
+    return table(program, wide).to(values.device).index_select(0, index).reshape(values.shape)
 
 
 @engine_function
