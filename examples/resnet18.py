@@ -102,7 +102,7 @@ class ResNet:
         x, sides = self.stem(x, batch, sides, relu=True)
         x = ttnn.max_pool2d(x, batch, *sides, 64, [3, 3], [2, 2], [1, 1], [1, 1])
         sides = tuple((side - 1) // 2 + 1 for side in sides)
-        x = ttnn.to_layout(x, ttnn.TILE_LAYOUT)
+        x = ttnn.to_layout(ttnn.to_memory_config(x, ttnn.L1_MEMORY_CONFIG), ttnn.TILE_LAYOUT)  # its shards are no whole tiles
         for block in self.blocks:
             x, sides = block(x, batch, sides)
         x = ttnn.reshape(ttnn.to_layout(x, ttnn.ROW_MAJOR_LAYOUT), (batch, 1, sides[0] * sides[1], 512))

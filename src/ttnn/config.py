@@ -166,7 +166,8 @@ class Config:
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f"{target.name}.{os.getpid()}.part")
-        scratch.write_text(json.dumps(self.as_dict(), indent=4) + "\n")
+        kept = {name: value for name, value in self.as_dict().items() if name not in OWN or value != FIELDS[name][1]}
+        scratch.write_text(json.dumps(kept, indent=4) + "\n")
         scratch.replace(target)
 
     def __repr__(self) -> str:

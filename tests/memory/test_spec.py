@@ -133,7 +133,8 @@ class TestPadding:
         if layout is TILE:
             assert spec.padded_shape[-1] % width == 0
             assert spec.padded_shape[-2] % height == 0
-            assert all(p - d < s for d, p, s in zip(shape[-2:], spec.padded_dims[-2:], (height, width)[-len(shape[-2:]) :] or (1,)))
+            matrix = (1, 1, *shape)[-2:]
+            assert all(p - d < s for d, p, s in zip(matrix, spec.padded_dims[-2:], (height, width), strict=True))
             assert spec.image_size == volume(spec.padded_dims) // (height * width) * spec.tile.get_tile_size(dtype)
         else:
             assert spec.padded_dims == (shape or (1,))

@@ -88,7 +88,8 @@ def avg_pool2d(
 @engine_function
 def adaptive_pool2d(rows: torch.Tensor, *, images: Sequence[int], size: Sequence[int], largest: bool) -> torch.Tensor:
     x = images_of(rows, *images)
-    return _rows((F.adaptive_max_pool2d if largest else F.adaptive_avg_pool2d)(x, tuple(size)))
+    height, width = size
+    return _rows((F.adaptive_max_pool2d if largest else F.adaptive_avg_pool2d)(x, (height, width)))
 
 
 @engine_function
