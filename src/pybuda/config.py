@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,34 @@ MOOT = {
     "cpu_fallback_ops",
     "enable_device_tilize",
     "enable_conv_prestride",
+}
+# Variables that are read here, or that name a feature of a later floor; any other PYBUDA_ name is a typo until shown otherwise.
+KNOWN_VARIABLES = {
+    "PYBUDA_AMP_LIGHT",
+    "PYBUDA_AMP_LEVEL",
+    "PYBUDA_BUILD_DIR",
+    "PYBUDA_COMPILE_DEPTH",
+    "PYBUDA_DEFAULT_DF",
+    "PYBUDA_DEVMODE",
+    "PYBUDA_DISABLE_REPORTIFY_DUMP",
+    "PYBUDA_DUMP_MIXED_PRECISION",
+    "PYBUDA_EMULATE_SILICON_DEVICE",
+    "PYBUDA_ENABLE_AUTO_TRANSPOSE",
+    "PYBUDA_FORCE_EMULATE_HARVESTED",
+    "PYBUDA_FORCE_FULL_COMPILE_DEPTH",
+    "PYBUDA_FORCE_SEQUENTIAL",
+    "PYBUDA_FORCE_THREADS",
+    "PYBUDA_FORCE_VERIFY_ALL",
+    "PYBUDA_GOLDEN_BLACKHOLE",
+    "PYBUDA_GRAPH_NAME_SUFFIX",
+    "PYBUDA_HOME",
+    "PYBUDA_N300_DATA_PARALLEL",
+    "PYBUDA_OVERRIDES_VETO",
+    "PYBUDA_OVERRIDE_DEVICE_YAML",
+    "PYBUDA_OVERRIDE_NUM_CHIPS",
+    "PYBUDA_TTI_BACKEND_FORMAT",
+    "PYBUDA_TTI_BACKEND_TILIZED_FORMAT",
+    "PYBUDA_VERIFY_GOLDEN",
 }
 _POLICIES = ("default", "NLP", "Ribbon", "CNN", "MinimizeGrid", "MaximizeTMinimizeGrid", "Random", "SingleOpPerEpoch")
 
@@ -171,6 +200,11 @@ class CompilerConfig:
     def apply_env_config_overrides(self) -> None:
         """The environment wins over defaults; each variable is read where it is named here and nowhere else."""
         env = os.environ
+        for name in sorted(n for n in env if n.startswith("PYBUDA_") and n not in KNOWN_VARIABLES):
+            close = difflib.get_close_matches(name, KNOWN_VARIABLES, 1, 0.8)
+            warn_once(
+                f"environment variable {name} is not known to PyBuda and changes nothing" + (f"; did you mean {close[0]}?" if close else "")
+            )
         if "PYBUDA_DEFAULT_DF" in env:
             self.default_df_override = DataFormat.from_json(env["PYBUDA_DEFAULT_DF"])
         if "PYBUDA_COMPILE_DEPTH" in env:

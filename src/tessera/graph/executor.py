@@ -66,7 +66,7 @@ class Executor:
             results = self.forward_plan(*inputs)
         count = len(self.graph.outputs)
         outputs = list(results[:count])
-        if len(results) == count:
+        if len(results) == count and not keep:
             return outputs
         losses = count + len(self.graph.losses)
         updates = losses + len(self.update_names)

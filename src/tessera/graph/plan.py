@@ -279,7 +279,7 @@ class Builder:
 
     def _attribute(self, node: Node, key: str, value: Any, compute: torch.dtype) -> Any:
         if isinstance(value, float):
-            return _within(value, compute)
+            return _within(value, held(node, self.exact) if OPS[node.op].family == "make" else compute)
         if key == "dtype" and isinstance(value, torch.dtype) and value.is_floating_point and value is not torch.float64:
             return torch.float32 if OPS[node.op].family == "make" else None if OPS[node.op].family in ("reduce", "scan") else compute
         return value

@@ -55,6 +55,12 @@ class OnnxReplay(nn.Module):
         self._check(graph)
         self.held: dict[str, Value] = {}
         self.attribute_names: dict[str, str] = {}
+        self.on_host = {
+            name
+            for node in _all_nodes(graph)
+            for port, name in enumerate(node.input)
+            if port in getattr(TABLE.get(node.op_type), "host_ports", ())
+        }
         for initializer in graph.initializer:
             self._hold(initializer.name, numpy_helper.to_array(initializer))
         known = {i.name for i in graph.initializer}
@@ -79,11 +85,11 @@ class OnnxReplay(nn.Module):
     def _hold(self, name: str, array: np.ndarray) -> None:
         """Floats are parameters, small integers stay on the host, the rest are buffers."""
         array = np.array(array)
-        if array.dtype.kind == "f" and array.dtype != np.float64 and array.ndim > 0:
+        if array.dtype.kind == "f" and array.dtype != np.float64 and array.ndim > 0 and name not in self.on_host:
             attribute = _attribute(name)
             self.attribute_names[name] = attribute
             self.register_parameter(attribute, nn.Parameter(torch.from_numpy(array)))
-        elif array.dtype.kind in "iub" and array.size > 4096:
+        elif array.dtype.kind in "iub" and array.size > 4096 and name not in self.on_host:
             attribute = _attribute(name)
             self.attribute_names[name] = attribute
             self.register_buffer(attribute, torch.from_numpy(array))
@@ -151,7 +157,7 @@ class OnnxReplay(nn.Module):
         if getattr(fn, "needs_count", False):
             extra["outputs_"] = count
         keep = getattr(fn, "host_ports", ())
-        ready = [v if port in keep or (-1 in keep and port > 0) else _tensor(v) for port, v in enumerate(given)]
+        ready = [v if port in keep else _tensor(v) for port, v in enumerate(given)]
         return fn(*ready, **attrs, **extra)
 
     def _if(self, condition: Value, attrs: Mapping[str, Any], values: dict[str, Value]) -> Any:

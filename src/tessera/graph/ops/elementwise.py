@@ -49,11 +49,11 @@ _UNARY: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "negative": (torch.neg, ("neg",), ""),
     "reciprocal": (torch.reciprocal, (), "reciprocal"),
     "relu6": (F.relu6, (), ""),
-    "round": (torch.round, ("round.decimals",), ""),
+    "round": (torch.round, ("round", "round.decimals"), ""),
     "rsqrt": (torch.rsqrt, (), ""),
     "selu": (F.selu, (), ""),
     "sigmoid": (torch.sigmoid, (), "sigmoid"),
-    "sign": (torch.sign, ("sgn",), ""),
+    "sign": (torch.sign, ("sign", "sgn"), ""),
     "silu": (F.silu, (), ""),
     "sine": (torch.sin, ("sin",), "sine"),
     "sinh": (torch.sinh, (), ""),
@@ -88,6 +88,8 @@ _BINARY: dict[str, tuple[Any, str, str]] = {
 }
 for _name, (_fn, _packet, _buda) in _BINARY.items():
     row(_name, _fn, "binary", f"{_packet}.Tensor", f"{_packet}.Scalar", buda=_buda)
+for _op in ("and", "or", "xor"):
+    register_aten(f"bitwise_{_op}", (f"__{_op}__.Tensor", f"__{_op}__.Scalar"))
 for _name, _fn, _aten, _buda in (
     ("maximum", torch.maximum, ("maximum", "max.other"), "maximum"),
     ("minimum", torch.minimum, ("minimum", "min.other"), "minimum"),
@@ -98,6 +100,7 @@ for _name, _fn, _aten, _buda in (
     ("heaviside", torch.heaviside, ("heaviside",), "heaviside"),
     ("floor_divide", torch.floor_divide, ("floor_divide", "floor_divide.Scalar"), ""),
     ("prelu", torch.prelu, ("prelu", "_prelu_kernel"), ""),
+    ("xlogy", torch.xlogy, ("xlogy.Tensor",), ""),
 ):
     row(_name, _fn, "binary", *_aten, buda=_buda)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -307,5 +306,8 @@ row(
 row("linspace", torch.linspace, "make", "linspace", adapt=_only("start", "end", "steps", "dtype"))
 
 
-def elements(shape: Sequence[int]) -> int:
-    return math.prod(shape)
+def fill(self: Tensor, *number: Tensor, value: Any = None) -> Tensor:
+    return number[0].to(self.dtype).expand(self.shape) if number else torch.full_like(self, value)
+
+
+row("fill", fill, "gather", "fill.Scalar", "fill.Tensor", buda="nop")
