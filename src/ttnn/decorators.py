@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +19,21 @@ from tessera.engine.native.direct import direct_of
 from tessera.formats.dtype import FORMATS, DataType
 from tessera.runtime.launch import Launch, recording
 from tessera.runtime.launcher import VALUE_TYPES, Caller, Plan, equip, recording_begins, recording_ends
-from tessera.runtime.observers import notify
+from tessera.runtime.observers import OBSERVERS, notify
 from tessera.runtime.tensor import Tensor
 from ttnn.binding import Binding, interface
 
 REGISTERED_OPERATIONS: dict[str, Operation] = {}
+#: What operations call the tensors that they write into.
+OUTPUT_TENSORS = (
+    "output_tensor",
+    "optional_tensor",
+    "optional_output_tensor",
+    "out",
+    "output",
+    "output_tensors",
+    "optional_output_tensors",
+)
 
 
 def plain_value_types(*types: type) -> None:
@@ -49,7 +60,9 @@ class Operation(Caller):
         is_experimental: bool = False,
         preprocess_golden_function_inputs: Callable[..., Any] | None = None,
         postprocess_golden_function_outputs: Callable[..., Any] | None = None,
+        output_tensor_kwarg_names: tuple[str, ...] = OUTPUT_TENSORS,
     ) -> None:
+        self.output_tensor_kwarg_names = tuple(output_tensor_kwarg_names)
         self.python_fully_qualified_name = name
         self.function = function
         self.golden_function = golden_function
@@ -134,9 +147,12 @@ class Operation(Caller):
         return self.function(*args, **kwargs)
 
     def _watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        notify("operation_begins", self, args, kwargs)
         try:
-            result = self._run(args, dict(kwargs))
+            notify("operation_begins", self, args, kwargs)
+            if any([o.sees_launches for o in OBSERVERS]):
+                result = self._run(args, dict(kwargs))
+            else:
+                result = self._unwatched(*args, **kwargs)
         except BaseException as error:
             notify("operation_fails", self, args, kwargs, error)
             raise
@@ -202,6 +218,8 @@ def not_built(name: str) -> NotImplementedError:
 class NotBuilt:
     """A public name of official TT-NN that Tessera does not have: it says so when it is used."""
 
+    is_not_built = True
+
     def __init__(self, name: str) -> None:
         self.python_fully_qualified_name = name
         self.__name__ = name.rsplit(".", 1)[-1]
@@ -220,7 +238,11 @@ def not_built_class(name: str) -> type:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise not_built(name)
 
-    return type(name.rsplit(".", 1)[-1], (), {"__new__": refuse, "__doc__": f"{name}: not built in Tessera.", "__module__": name.rsplit(".", 1)[0]})
+    return type(
+        name.rsplit(".", 1)[-1],
+        (),
+        {"__new__": refuse, "is_not_built": True, "__doc__": f"{name}: not built in Tessera.", "__module__": name.rsplit(".", 1)[0]},
+    )
 
 
 # -- golden functions and registration, as programs use them
@@ -229,7 +251,7 @@ def not_built_class(name: str) -> type:
 def attach_golden_function(operation: Operation, golden_function: Callable[..., Any], **options: Any) -> None:
     """Give an operation the torch function that says what it should compute."""
     operation.golden_function = golden_function
-    for word in ("preprocess_golden_function_inputs", "postprocess_golden_function_outputs"):
+    for word in ("preprocess_golden_function_inputs", "postprocess_golden_function_outputs", "output_tensor_kwarg_names"):
         if options.get(word) is not None:
             setattr(operation, word, options[word])
 
@@ -301,3 +323,19 @@ def command_queue(cq_id: int) -> Iterator[None]:
         yield
     finally:
         pop_current_command_queue_id_for_thread()
+
+
+#: Names that official TT-NN has in this module, and where they live here.
+_ELSEWHERE = {
+    "create_module_if_not_exists": "registration",
+    "register_cpp_operation": "registration",
+    "register_python_operation": "registration",
+    "register_pre_operation_hook": "hooks",
+    "register_post_operation_hook": "hooks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(f"ttnn.{_ELSEWHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

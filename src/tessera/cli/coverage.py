@@ -89,7 +89,7 @@ def resolve(root: ModuleType, name: str) -> tuple[Any, bool]:
 
 def is_built(found: Any) -> bool:
     """False for the stand-in that refuses to work because the operation is not there yet."""
-    return type(found).__name__ != "NotBuilt"
+    return not getattr(found, "is_not_built", False)
 
 
 def parameters(signature: str) -> list[str]:
