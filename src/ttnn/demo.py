@@ -81,7 +81,7 @@ def pearson(a: torch.Tensor, b: torch.Tensor) -> float:
 def ulps(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
     """Distance in units of bfloat16's last place, each value's own place (never finer than that of 2^-6: near zero a place means nothing)."""
     _, exponent = torch.frexp(want.float().abs().clamp_min(2.0**-6))
-    return (got.float() - want.float()).abs() / torch.ldexp(torch.ones(()), exponent - 8)
+    return (got.float() - want.float()).abs() / torch.exp2(exponent.float() - 8)
 
 
 @dataclass(frozen=True)
