@@ -115,7 +115,8 @@ def decode(
     v = given.get("v")
     if "pages" in given:
         if block is not None and heads is not None:
-            k, v = (t if t is None else t.reshape(t.shape[0], heads, block, -1) for t in (k, v))
+            k = k.reshape(k.shape[0], heads, block, -1)
+            v = None if v is None else v.reshape(v.shape[0], heads, block, -1)
         k = read_pages(k, given["pages"])
         v = None if v is None else read_pages(v, given["pages"])
     values = k[..., :width] if v is None else v
