@@ -250,8 +250,8 @@ def from_host_shards(tensors: Sequence[Tensor], mesh_shape: MeshShape) -> Tensor
     if any(t.buffer.device is not None for t in tensors):
         raise RuntimeError("from_host_shards: all tensors must be on the host")
     joined = aggregate_parts(tensors)
-    placed: tuple[Placement, ...] = tuple(PlacementShard(k) for k in range(mesh_shape.dims()))
-    joined.topology = TensorTopology(mesh_shape, placed, tuple(MeshCoordinateRange(mesh_shape)))
+    # Official TT-NN notes them as slices of dimension 0 along one line, whatever they are.
+    joined.topology = TensorTopology(MeshShape(mesh_shape.mesh_size()), (PlacementShard(0),), tuple(MeshCoordinateRange(mesh_shape)))
     return joined
 
 

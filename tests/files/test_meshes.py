@@ -81,6 +81,36 @@ def test_mesh_tensors_are_byte_for_byte_official(tmp_path: Path, open_mesh: Any,
     assert path.read_bytes() == (OFFICIAL / f"{name}.tensorbin").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    [
+        ("mesh_1x2_distinct", (1, 2), "bfloat16"),
+        ("mesh_2x4_distinct", (2, 4), "int8"),
+        ("mesh_2x2x2_distinct", (2, 2, 2), "bfloat16"),
+        ("mesh_1x8_distinct", (1, 8), "bfloat16"),
+    ],
+)
+def test_host_shards_are_byte_for_byte_official(tmp_path: Path, name: str, shape: tuple[int, ...], dtype: str) -> None:
+    count = torch.Size(shape).numel()
+    shards = [ttnn.from_torch(torch.arange(17.0) + i, dtype=getattr(ttnn, dtype)) for i in range(count)]
+    ttnn.dump_tensor(tmp_path / "a.tensorbin", ttnn.from_host_shards(shards, ttnn.MeshShape(list(shape))))
+    assert (tmp_path / "a.tensorbin").read_bytes() == (OFFICIAL / f"{name}.tensorbin").read_bytes()
+
+
+def test_one_tensor_as_two_host_shards_is_stored_once(tmp_path: Path) -> None:
+    shard = ttnn.from_torch(torch.arange(17.0), dtype=ttnn.bfloat16)
+    ttnn.dump_tensor(tmp_path / "a.tensorbin", ttnn.from_host_shards([shard, shard], ttnn.MeshShape(1, 2)))
+    assert (tmp_path / "a.tensorbin").read_bytes() == (OFFICIAL / "mesh_1x2_one_tensor.tensorbin").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "placement"), [("line_shard0", ttnn.PlacementShard(0)), ("line_replicate", ttnn.PlacementReplicate())])
+def test_a_line_over_a_mesh_is_byte_for_byte_official(tmp_path: Path, open_mesh: Any, name: str, placement: Any) -> None:
+    config = ttnn.MeshMapperConfig([placement], mesh_shape_override=ttnn.MeshShape([8]))
+    mapper = ttnn.create_mesh_mapper(open_mesh(2, 4), config)
+    ttnn.dump_tensor(tmp_path / "a.tensorbin", ttnn.from_torch(DATA, dtype=ttnn.bfloat16, mesh_mapper=mapper))
+    assert (tmp_path / "a.tensorbin").read_bytes() == (OFFICIAL / f"mesh_2x4_{name}.tensorbin").read_bytes()
+
+
 def test_replicas_are_stored_once(tmp_path: Path, open_mesh: Any) -> None:
     mesh = open_mesh(2, 4)
     path = tmp_path / "a.tensorbin"

@@ -12,6 +12,7 @@ import samples
 import torch
 
 import ttnn
+from tessera import native
 
 
 @pytest.fixture
@@ -121,6 +122,20 @@ def test_a_loaded_tensor_stays_packed_until_values_are_used(tmp_path: Path, devi
     ttnn.dump_tensor(again, loaded)
     assert loaded.buffer.values == [None], "writing what was read needs no values"
     assert again.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.skipif(native.MODULE is None, reason="the native part consumes packed weights")
+def test_a_packed_weight_is_multiplied_with_as_it_lies_in_the_file(tmp_path: Path, device: ttnn.Device) -> None:
+    path = tmp_path / "weight.tensorbin"
+    torch.manual_seed(0)
+    weight = ttnn.from_torch(torch.randn(512, 256), dtype=ttnn.bfloat8_b)
+    ttnn.dump_tensor(path, weight)
+    loaded = ttnn.load_tensor(path, device=device)
+    x = ttnn.from_torch(torch.randn(32, 512), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    product = ttnn.to_torch(ttnn.linear(x, loaded)).float()
+    assert loaded.buffer.values == [None], "the weight was never expanded as a whole"
+    exact = ttnn.to_torch(x).double() @ ttnn.to_torch(weight).double()
+    assert float((product - exact).abs().max()) <= 2**-8 * float(exact.abs().max())
 
 
 def test_views_of_other_shape_are_written_as_themselves(tmp_path: Path, device: ttnn.Device) -> None:
