@@ -31,3 +31,4 @@ from ttnn.operations import backward_ternary as backward_ternary
 from ttnn.operations import convolution as convolution
 from ttnn.operations import losses as losses
 from ttnn.operations import moreh as moreh
+from ttnn.operations import experimental as experimental

@@ -128,7 +128,9 @@ def scaled_dot_product_attention(
         )
         compute = _attend_with
         attributes |= {"roles": tuple(given), "first": windowed_q_token_offset}
-    return launch("SDPAOperation", compute, [q, k, v, *given.values()], out, attributes=attributes, key=program_config)  # type: ignore[no-any-return]
+    programs = 1 + (attn_mask is not None)  # where a mask hides whole blocks is found first
+    inputs = [q, k, v, *given.values()]
+    return launch("SDPAOperation", compute, inputs, out, attributes=attributes, programs=programs, key=program_config)  # type: ignore[no-any-return]
 
 
 def _attend_with(
