@@ -259,6 +259,7 @@ def _with_constant(
         [tensor],
         spec,
         attributes=with_width(attributes, spec, tensor),
+        runtime=("scalar",),
         into=output,
         programs=programs,
     )
