@@ -65,6 +65,15 @@ from ttnn.decorators import (
 )
 
 from ttnn import operations as operations  # isort: skip
+from ttnn.hooks import (  # isort: skip
+    register_post_operation_hook as register_post_operation_hook,
+    register_pre_operation_hook as register_pre_operation_hook,
+)
+from ttnn.registration import (  # isort: skip
+    create_module_if_not_exists as create_module_if_not_exists,
+    register_cpp_operation as register_cpp_operation,
+    register_python_operation as register_python_operation,
+)
 from ttnn.operations.convolution.conv import (  # isort: skip
     prepare_conv_bias as prepare_conv_bias,
     prepare_conv_weights as prepare_conv_weights,
@@ -123,10 +132,24 @@ _LAZY = (
     "reflection",
     "comparison",
     "graph_report",
+    "config_serialization",
+    "graph_tracer_utils",
+    "torch_tracer",
 )
 
 importlib.import_module("ttnn.operations.registry")
 _publish()
+
+if "--trace-params" in sys.argv:  # operation tracing can be asked for on any program's command line
+    importlib.import_module("ttnn.operation_tracer")
+
+
+def _comparison_mode(on: bool) -> None:
+    if on or "ttnn.comparison_mode" in sys.modules:
+        importlib.import_module("ttnn.comparison_mode").switch(on)
+
+
+config.when_set("enable_comparison_mode", _comparison_mode)
 if _collecting:
     gc.enable()
 _find = _missing(__name__)

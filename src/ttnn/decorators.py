@@ -149,7 +149,7 @@ class Operation(Caller):
     def _watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             notify("operation_begins", self, args, kwargs)
-            if any([o.sees_launches for o in OBSERVERS]):
+            if any(o.sees_launches for o in OBSERVERS):
                 result = self._run(args, dict(kwargs))
             else:
                 result = self._unwatched(*args, **kwargs)

@@ -94,10 +94,15 @@ class PlainCaller:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from tessera.runtime.observers import OBSERVERS
-        from tessera.runtime.tensor import Tensor
 
         if OBSERVERS:
             return self._watched(args, kwargs)  # type: ignore[attr-defined]
+        return self._unwatched(*args, **kwargs)
+
+    def _unwatched(self, *args: Any, **kwargs: Any) -> Any:
+        """The call itself, whoever watches."""
+        from tessera.runtime.tensor import Tensor
+
         device, key = None, [self]
         for word, value in [*((None, v) for v in args), *kwargs.items()]:
             part = (value.spec,) if value.__class__ is Tensor else _value_key(value)

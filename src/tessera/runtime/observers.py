@@ -1,7 +1,7 @@
 """Everything that wants to see operations go by: tracing, graph capture, reports, hooks, comparison, telemetry.
 
 `OBSERVERS` is empty in ordinary runs, and `if OBSERVERS:` is all that an operation pays. An observer overrides the methods it cares for;
-an exception it raises is a fault of the observer: `notify` logs it once for each observer and the program goes on.
+an exception it raises is a fault of the observer: `notify` logs it once and the program goes on.
 """
 
 from __future__ import annotations
@@ -48,24 +48,28 @@ class Observer:
 
 
 OBSERVERS: list[Observer] = []
-_reported: set[int] = set()
+_reported: set[tuple[int, str]] = set()
 
 
 def notify(event: str, *args: Any) -> None:
-    """Call one method of every observer; only those that may raise can disturb the program."""
+    """Call one method of every observer; only those that may raise can disturb the program, and only when all were called."""
+    failed: Exception | None = None
     for observer in tuple(OBSERVERS):
         try:
             getattr(observer, event)(*args)
         except Exception as error:
             if observer.may_raise:
-                raise
-            report(observer, event, error)
+                failed = failed or error
+            else:
+                report(observer, event, error)
+    if failed is not None:
+        raise failed
 
 
 def report(observer: Observer, event: str, error: Exception) -> None:
-    """Say once for each observer what went wrong in it."""
-    if id(observer) not in _reported:
-        _reported.add(id(observer))
+    """Say what went wrong in an observer, once for each of its events."""
+    if (id(observer), event) not in _reported:
+        _reported.add((id(observer), event))
         where = "".join(traceback.format_exception(error, limit=-4)).rstrip()
         logger.error(f"{type(observer).__name__}.{event} failed; the program goes on without what it would have recorded\n{where}")
 
@@ -76,7 +80,7 @@ def attach(observer: Observer) -> None:
 
 def detach(observer: Observer) -> None:
     OBSERVERS.remove(observer)
-    _reported.discard(id(observer))
+    _reported.difference_update([key for key in _reported if key[0] == id(observer)])
 
 
 @contextmanager
