@@ -112,6 +112,15 @@ def test_every_unsupported_operator_is_named_with_its_line():
     assert all("test_torch_frontend.py:" in where for _, where in caught.value.found)
 
 
+def test_operators_without_a_row_are_taken_apart_by_torch():
+    a, b = torch.randn(4, 8), torch.randn(4, 8)
+    module = nn.Bilinear(8, 8, 3)
+    torch.testing.assert_close(evaluate(import_torch(module, (a, b)), [a, b])[0], module(a, b).detach(), rtol=1e-4, atol=1e-5)
+    for fn in (torch.trace, torch.hypot, lambda x: torch.special.entr(x.abs()), lambda x: torch.logit(torch.sigmoid(x))):
+        args = (a, b) if fn is torch.hypot else (a,)
+        torch.testing.assert_close(evaluate(import_torch(Body(fn), args), list(args))[0], fn(*args), rtol=1e-4, atol=1e-5)
+
+
 def test_source_lines_are_on_the_nodes():
     class Raised(nn.Module):
         def forward(self, x):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 import yaml
@@ -88,8 +90,7 @@ def test_the_netlist_is_yaml_with_the_contracts_names():
     for op in graph.values():
         if isinstance(op, dict):
             assert all(name in graph or name in queues for name in op["inputs"])
-    path = results.netlist_filename
-    assert open(path, encoding="utf-8").read() == results.netlist
+    assert Path(results.netlist_filename).read_text(encoding="utf-8") == results.netlist
     assert tt0.get_device_config()["grid_size"] == [10, 8]
 
 
@@ -137,7 +138,7 @@ def test_rectangles_of_an_epoch_do_not_overlap(models):
 
 
 def test_queues_in_dram_do_not_overlap():
-    tt0, results = compiled()
+    _, results = compiled()
     placement = results.pass_specific_output_kwargs["placer_solution"]
     spans = sorted(
         (channel, address, address + q.bytes) for q in placement.queues.values() if q.location == "dram" for channel, address in q.addresses

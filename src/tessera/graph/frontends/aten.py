@@ -60,14 +60,16 @@ def is_in_place(target: Any) -> bool:
     return pure(_key(target)) != _key(target)
 
 
+def is_supported(target: Any) -> bool:
+    key = pure(_key(target))
+    return target is operator.getitem or key in ATEN or key in _SKIP or key in _BY_HAND
+
+
 def unsupported(nodes: Any) -> list[tuple[str, str]]:
     """Every overload of an FX graph without a row, once a source line."""
     found: dict[tuple[str, str], None] = {}
     for node in nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
-        key = pure(_key(node.target))
-        if key in ATEN or key in _SKIP or key in _BY_HAND:
+        if node.op != "call_function" or is_supported(node.target):
             continue
         found[(_key(node.target).removesuffix(".default"), source_line(node) or "(no source line)")] = None
     return list(found)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tessera.graph.formats import OF_DTYPE
-from tessera.graph.frontends.aten import Importer, is_in_place, pure
+from tessera.graph.frontends.aten import Importer, is_in_place, is_supported, pure
 from tessera.graph.ir import Graph, GraphError, Kind, Node
 
 _VIEWS = {
@@ -75,6 +75,20 @@ def export(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], tr
             raise GraphError(_explain(error, module)) from error
         if _needs_functional(program):
             program = program.run_decompositions({})
+        return _within_table(program)
+
+
+def _within_table(program: Any, rounds: int = 3) -> Any:
+    """Operators without a row, taken apart by torch's own decompositions where it has any; what is left is reported by the importer."""
+    for _ in range(rounds):
+        missing = {n.target for n in program.graph.nodes if n.op == "call_function" and not is_supported(n.target)}
+        if not missing:
+            return program
+        known = torch.export.default_decompositions()
+        table = {target: known[target] for target in missing if target in known}
+        if not table:
+            return program
+        program = program.run_decompositions(table)
     return program
 
 

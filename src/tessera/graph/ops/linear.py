@@ -59,6 +59,12 @@ def einsum(*operands: Tensor, equation: str) -> Tensor:
     return torch.einsum(equation, *operands)
 
 
+def bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product = torch.einsum("...i,oij,...j->...o", a, weight, b)
+    return product if bias is None else product + bias
+
+
+row("bilinear", bilinear, "matmul", "bilinear", buda="matmul")
 row("einsum", einsum, "matmul", "einsum", adapt=lambda i, a: (i, {"equation": a["equation"]}), buda="matmul")
 row("outer", torch.outer, "matmul", "outer", buda="matmul")
 
