@@ -10,7 +10,6 @@ that map the file share them. The map is private, so that nobody can write into 
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import stat
@@ -124,7 +123,3 @@ def save(path: Path, root: Any, buffers: Sequence[memoryview]) -> None:
         pieces += [bytes(place - end), buffer]
         end = place + size
     durable.write_whole(path, pieces, 8 + len(header) + end)
-
-
-def is_missing(error: BaseException) -> bool:
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOENT
