@@ -119,6 +119,11 @@ def multiply(
     program = fused_program(what, getattr(program_config, "fused_activation", None)) + fused_program(what, activation)
     separate = 0
     product = shape
+    if program_config is not None and math.prod(shape) > 0:
+        device, tiles = a.buffer.device, tiles_of(a.spec, b.spec, product, transpose_a)
+        assert device is not None
+        place = into.spec.memory_config if into is not None else memory_config or MemoryConfig()
+        check_config(what, program_config, device, a.spec, b.spec, tiles, place, compute_kernel_config)
     if bias is not None:
         shape, separate = _with_bias(what, shape, bias)
     if activation is not None and (core_grid is None and program_config is None):
@@ -132,10 +137,8 @@ def multiply(
     else:
         out = _output(what, a, b, product, shape, transpose_a, memory_config, dtype, program_config, core_grid, output_tile)
     if program_config is not None and math.prod(shape) > 0:
-        device, tiles = a.buffer.device, tiles_of(a.spec, b.spec, product, transpose_a)
-        assert device is not None
-        check_config(what, program_config, device, a.spec, b.spec, tiles, out.memory_config, compute_kernel_config)
-        check_room(what, program_config, device, a.spec, b.spec, out)
+        assert a.buffer.device is not None
+        check_room(what, program_config, a.buffer.device, a.spec, b.spec, out)
     programs = 0 if math.prod(shape) == 0 else 1 + separate
     if len(b.spec.dims) == 1:  # the vector is turned into a column, and the column into a vector again
         programs += 1 + (len(a.spec.dims) > 1) * (4 if FORMATS[out.dtype].is_block else 1)
