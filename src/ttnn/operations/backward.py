@@ -24,6 +24,7 @@ from ttnn.decorators import operation
 from ttnn.operations.activations import INT8, INT32, UINT16, UINT32, WHOLE, check_float8, fp32
 from ttnn.operations.binary_rules import FLOAT32, broadcast
 from ttnn.operations.rules import name_of, normalized_dim, require, require_device
+from ttnn.operations.unary_goldens import grad_one
 from ttnn.operations.unary_rules import placed
 
 #: What becomes of whole numbers, by the dtype of the gradient: (dtype of the answer, additional programs).
@@ -123,7 +124,7 @@ def golden_of(step: str, parameters: tuple[tuple[str, Any], ...]) -> Callable[..
         return [result.to(grad_tensor.dtype)]
 
     golden.__name__ = f"golden_{step}_bw"
-    return golden
+    return grad_one(golden)
 
 
 def check_floating(name: str, grad: Tensor, tensor: Tensor) -> None:

@@ -22,6 +22,7 @@ from ttnn.operations.activations import INT8, INT32, UINT16, UINT32, WHOLE, fp32
 from ttnn.operations.backward import Row, Whole, check_rows, gradient_spec, run_unary_backward
 from ttnn.operations.binary_rules import FLOATS, broadcast
 from ttnn.operations.rules import name_of, require, require_device
+from ttnn.operations.unary_goldens import grad_two
 
 BLOCKS = frozenset({DataType.BFLOAT8_B, DataType.BFLOAT4_B})
 ALL = (True, True)
@@ -156,7 +157,7 @@ def golden_of(op: str) -> Callable[..., list[torch.Tensor]]:
         ]
 
     golden.__name__ = f"golden_{op}_bw"
-    return golden
+    return grad_two(golden)
 
 
 def _declare_pair(pair: Pair) -> None:
@@ -292,7 +293,7 @@ def _golden_div_bw(
     return golden_of("divide")(grad_tensor, input_tensor, other)
 
 
-@operation("ttnn.div_bw", golden=_golden_div_bw, renames=RENAMES)
+@operation("ttnn.div_bw", golden=grad_two(_golden_div_bw), renames=RENAMES)
 def div_bw(
     grad_tensor: Any,
     input_tensor: Any,

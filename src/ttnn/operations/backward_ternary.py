@@ -18,6 +18,7 @@ from ttnn.operations.backward import gradient_spec
 from ttnn.operations.backward_binary import ALL, Pair, run_pair
 from ttnn.operations.binary_rules import FLOAT32
 from ttnn.operations.rules import name_of, require, require_device
+from ttnn.operations.unary_goldens import grad_three
 
 ADDCMUL = Pair("addcmul", "addcmul", (0, 1, 1), 0, first=True, whole={UINT32: (FLOAT32, 1), INT32: (FLOAT32, 1), UINT16: (UINT16, 0)})
 ADDCDIV = Pair("addcdiv", "addcdiv", (0, 3, 5), 0, rows=False, first=True, mixing=1)
@@ -34,7 +35,7 @@ def _golden_triple(op: str) -> Callable[..., list[torch.Tensor]]:
         found = engine.triple_backward.torch(grad_tensor, a, b, third, op=op, params=params)
         return [g.to(grad_tensor.dtype) for g in found[: 2 if scalar else 3]]
 
-    return golden
+    return grad_three(golden)
 
 
 def _declare_triple(pair: Pair) -> None:
@@ -77,7 +78,7 @@ def _golden_where_bw(grad_tensor: torch.Tensor, condition: torch.Tensor, a: Any,
     return list(engine.where_backward.torch(grad_tensor, condition))
 
 
-@operation("ttnn.where_bw", golden=_golden_where_bw)
+@operation("ttnn.where_bw", golden=grad_three(_golden_where_bw))
 def where_bw(
     grad_tensor: Tensor,
     input_tensor_a: Tensor,

@@ -23,6 +23,7 @@ from ttnn.operations import binary_rules as rules
 from ttnn.operations.activations import INT32, UINT32, WHOLE, WIDE, as_program, check_whole, fp32, whole
 from ttnn.operations.binary_rules import FLOAT32, Family, Number, Options, run_binary
 from ttnn.operations.rules import name_of, require, require_device
+from ttnn.operations.unary_goldens import two
 from ttnn.operations.unary_rules import output_spec, run_unary
 
 Operand = Tensor | Number
@@ -85,7 +86,7 @@ def golden_of(op: str, in_place: bool = False) -> Callable[..., torch.Tensor]:
         return input_tensor_a.copy_(result) if in_place else result
 
     golden.__name__ = f"golden_{op}"
-    return golden
+    return two(golden)
 
 
 def declare(row: Row) -> None:
@@ -164,25 +165,19 @@ def divide_(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Te
 
 
 for _name in ("divide", "div"):
-    operation(f"ttnn.{_name}", golden=_golden_divide, renames=RENAMES)(divide)
-operation("ttnn.divide_", golden=_golden_divide, renames=RENAMES)(divide_)
+    operation(f"ttnn.{_name}", golden=two(_golden_divide), renames=RENAMES)(divide)
+operation("ttnn.divide_", golden=two(_golden_divide), renames=RENAMES)(divide_)
 also_known_as("ttnn.divide_", "ttnn.div_")
 
 
-@operation("ttnn.div_no_nan", golden=lambda a, b, **_: torch.where(torch.as_tensor(b) == 0, torch.zeros_like(a), a / b), renames=RENAMES)
+@operation(
+    "ttnn.div_no_nan", golden=two(lambda a, b, **_: torch.where(torch.as_tensor(b) == 0, torch.zeros_like(a), a / b)), renames=RENAMES
+)
 def div_no_nan(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config: MemoryConfig | None = None) -> Tensor:
     """a / b, and zero where b is zero."""
     options = Options(memory_config=memory_config)
     if not isinstance(input_tensor_b, Tensor):
-        scale = 0.0 if input_tensor_b == 0 else 1.0 / fp32(input_tensor_b)
-        if input_tensor_a.spec.dtype in (INT32, UINT32):
-            return run_binary(
-                "div_no_nan", "div_no_nan", "MUL", rules.MULTIPLICATION, input_tensor_a, input_tensor_b, options, result=FLOAT32, programs=2
-            )
-        family = rules.MULTIPLICATION
-        return run_binary(
-            "div_no_nan", "div_no_nan" if scale else "multiply", "MUL", family, input_tensor_a, input_tensor_b if scale else 0.0, options
-        )
+        return run_binary("div_no_nan", "div_no_nan", "MUL", rules.MULTIPLICATION, input_tensor_a, fp32(input_tensor_b), options)
     a, b = input_tensor_a.spec.dtype, input_tensor_b.spec.dtype
     rules.check_dtypes(rules.DIVISION, "DIV", a, b)
     require(
@@ -194,7 +189,7 @@ def div_no_nan(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config
     )
 
 
-@operation("ttnn.floor_div", golden=lambda a, b, **_: torch.div(a, b, rounding_mode="floor"), renames=RENAMES)
+@operation("ttnn.floor_div", golden=two(lambda a, b, **_: torch.div(a, b, rounding_mode="floor")), renames=RENAMES)
 def floor_div(input_tensor_a: Tensor, input_tensor_b: Operand, *, memory_config: MemoryConfig | None = None) -> Tensor:
     """a / b rounded down; infinite or not a number where b is zero."""
     options = Options(memory_config=memory_config)
@@ -321,19 +316,19 @@ def _modulo(name: str, family: Family, a: Tensor, b: Operand, options: Options) 
     return _stepped(name, name, name.upper(), a, b, options, exact=True)
 
 
-@operation("ttnn.remainder", golden=lambda a, b, **_: torch.remainder(a, b), renames=RENAMES)
+@operation("ttnn.remainder", golden=two(lambda a, b, **_: torch.remainder(a, b)), renames=RENAMES)
 def remainder(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tensor:
     """The remainder of a / b with the sign of b."""
     return _modulo("remainder", rules.REMAINDER, input_tensor_a, input_tensor_b, options_of(words))
 
 
-@operation("ttnn.fmod", golden=lambda a, b, **_: torch.fmod(a, b), renames={**RENAMES, "scalar": "input_tensor_b"})
+@operation("ttnn.fmod", golden=two(lambda a, b, **_: torch.fmod(a, b)), renames={**RENAMES, "scalar": "input_tensor_b"})
 def fmod(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tensor:
     """The remainder of a / b with the sign of a."""
     return _modulo("fmod", rules.FMOD, input_tensor_a, input_tensor_b, options_of(words))
 
 
-@operation("ttnn.pow", golden=lambda input_tensor, exponent, **_: torch.pow(input_tensor, exponent))
+@operation("ttnn.pow", golden=two(lambda a, b, **_: torch.pow(a, b)))
 def pow(input_tensor: Operand, exponent: Operand, **words: Any) -> Tensor:
     """input ** exponent; either may be a number."""
     options = options_of(words)
@@ -374,13 +369,13 @@ def _golden_bias_gelu(input_tensor_a: torch.Tensor, input_tensor_b: Any, *_: Any
     return torch.nn.functional.gelu(input_tensor_a + input_tensor_b)
 
 
-@operation("ttnn.bias_gelu", golden=_golden_bias_gelu, renames=RENAMES)
+@operation("ttnn.bias_gelu", golden=two(_golden_bias_gelu), renames=RENAMES)
 def bias_gelu(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tensor:
     """gelu(a + b)."""
     return _bias_gelu("bias_gelu", input_tensor_a, input_tensor_b, options_of(words))
 
 
-@operation("ttnn.bias_gelu_", golden=_golden_bias_gelu, renames=RENAMES)
+@operation("ttnn.bias_gelu_", golden=two(_golden_bias_gelu), renames=RENAMES)
 def bias_gelu_(input_tensor_a: Tensor, input_tensor_b: Operand, **words: Any) -> Tensor:
     """gelu(a + b), written into the first tensor."""
     return _bias_gelu("bias_gelu_", input_tensor_a, input_tensor_b, options_of({**words, "output_tensor": input_tensor_a}))
@@ -402,14 +397,14 @@ def _declare_alpha(name: str, op_type: str, sign: int) -> None:
         return run_binary(name, name, op_type, rules.ARITHMETIC, input_tensor_a, input_tensor_b, options, params=(fp32(alpha),))
 
     call.__doc__ = f"a {'+' if sign > 0 else '-'} alpha * b."
-    operation(f"ttnn.{name}", golden=lambda a, b, alpha=1.0, **_: a + sign * alpha * b)(call)
+    operation(f"ttnn.{name}", golden=two(lambda a, b, alpha=1.0, **_: a + sign * alpha * b))(call)
 
 
 _declare_alpha("addalpha", "ADD", 1)
 _declare_alpha("subalpha", "SUB", -1)
 
 
-@operation("ttnn.isclose", golden=lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False, **_: torch.isclose(a, b, rtol, atol, equal_nan))
+@operation("ttnn.isclose", golden=two(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False, **_: torch.isclose(a, b, rtol, atol, equal_nan)))
 def isclose(
     input_tensor_a: Tensor,
     input_tensor_b: Tensor,
@@ -443,7 +438,7 @@ def _golden_prelu(input_tensor_a: torch.Tensor, weight: Any, **_: Any) -> torch.
     return torch.where(input_tensor_a < 0, input_tensor_a * weight, input_tensor_a)
 
 
-@operation("ttnn.prelu", golden=_golden_prelu)
+@operation("ttnn.prelu", golden=two(_golden_prelu))
 def prelu(input_tensor_a: Tensor, weight: Tensor | Number | Sequence[float], *, memory_config: MemoryConfig | None = None) -> Tensor:
     """x where positive, weight * x elsewhere; a weight tensor holds one number for each channel (dimension 1)."""
     if not isinstance(weight, Tensor):

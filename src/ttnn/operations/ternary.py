@@ -22,6 +22,7 @@ from ttnn.operations import binary_rules as rules
 from ttnn.operations.activations import INT32, UINT32, WHOLE, fp32
 from ttnn.operations.binary_rules import CHOICE, FLOAT32, FLOATS, Number, broadcast, check_dtypes
 from ttnn.operations.rules import name_of, require, require_device
+from ttnn.operations.unary_goldens import operands, three, two
 from ttnn.operations.unary_rules import placed, run_unary, with_width
 
 Operand = Tensor | Number
@@ -83,7 +84,7 @@ def _golden_where(predicate: torch.Tensor, true_value: Any, false_value: Any, **
     return torch.where(predicate.bool(), true_value, false_value)
 
 
-@operation("ttnn.where", golden=_golden_where)
+@operation("ttnn.where", golden=three(_golden_where))
 def where(
     predicate: Tensor,
     true_value: Operand,
@@ -115,10 +116,13 @@ def where(
 # -- multiply-adds
 
 
+triple = operands(("input_a",), ("input_b",), ("input_c",))
+
+
 ADDCMUL_DTYPES = frozenset({DataType.BFLOAT16, DataType.BFLOAT8_B, FLOAT32, INT32, UINT32})
 
 
-@operation("ttnn.addcmul", golden=lambda input_a, input_b, input_c, value=1.0, **_: torch.addcmul(input_a, input_b, input_c, value=value))
+@operation("ttnn.addcmul", golden=triple(lambda a, b, c, value=1.0, **_: torch.addcmul(a, b, c, value=value)))
 def addcmul(
     input_a: Tensor,
     input_b: Tensor,
@@ -144,7 +148,7 @@ def addcmul(
     return run_ternary("addcmul", engine.elementwise_ternary, [input_a, input_b, input_c], attributes, memory_config, output_tensor)
 
 
-@operation("ttnn.addcdiv", golden=lambda input_a, input_b, input_c, value=1.0, **_: torch.addcdiv(input_a, input_b, input_c, value=value))
+@operation("ttnn.addcdiv", golden=triple(lambda a, b, c, value=1.0, **_: torch.addcdiv(a, b, c, value=value)))
 def addcdiv(
     input_a: Tensor,
     input_b: Tensor,
@@ -175,7 +179,7 @@ def check_float8_rows(tensors: list[Tensor]) -> None:
 
 @operation(
     "ttnn.mac",
-    golden=lambda a, b, c, **_: a * b + c,
+    golden=three(lambda a, b, c, **_: a * b + c),
     renames={"value": "input_tensor_b", "value1": "input_tensor_b", "value2": "input_tensor_c"},
 )
 def mac(
@@ -209,7 +213,7 @@ def mac(
     )
 
 
-@operation("ttnn.lerp", golden=lambda input, end, weight, **_: torch.lerp(input, end, weight))
+@operation("ttnn.lerp", golden=operands(("input",), ("end",), ("weight",))(lambda a, b, c, **_: torch.lerp(a, b, c)))
 def lerp(
     input: Tensor,
     end: Tensor,
@@ -236,7 +240,9 @@ def lerp(
     )
 
 
-@operation("ttnn.snake_beta", golden=lambda x, alpha, beta, **_: x + torch.sin(alpha * x) ** 2 / (beta + 1e-9))
+@operation(
+    "ttnn.snake_beta", golden=lambda input_tensor, alpha, beta, **_: input_tensor + torch.sin(alpha * input_tensor) ** 2 / (beta + 1e-9)
+)
 def snake_beta(
     input_tensor: Tensor, alpha: Tensor, beta: Tensor, *, memory_config: MemoryConfig | None = None, output_tensor: Tensor | None = None
 ) -> Tensor:
@@ -328,7 +334,7 @@ def _golden_bcast(input_a: torch.Tensor, input_b: torch.Tensor, math_op: Any, di
     return forms[math_op.name](input_a, input_b)
 
 
-@operation("ttnn.bcast", golden=_golden_bcast)
+@operation("ttnn.bcast", golden=two(_golden_bcast))
 def bcast(
     input_a: Tensor,
     input_b: Tensor,
