@@ -108,6 +108,7 @@ class Operation(Caller):
 
     def _recorded(self, key: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body once, and remember the call if it was a single launch on its own arguments."""
+        args, kwargs = _told_apart(args, kwargs)
         outer, recording.launches = recording.launches, []
         recording_begins()
         try:
@@ -120,12 +121,7 @@ class Operation(Caller):
         if len(mine) == 1 and mine[0] is not None and not mine[0][1]:
             record = mine[0][0]
             if len(record.outputs) == 1 and record.outputs[0] is result and not record.across and not record.mutates:
-                places: dict[int, int | str] = {}
-                for place, value in [*enumerate(args), *kwargs.items()]:
-                    if value.__class__ is Tensor:
-                        if id(value) in places:  # the same tensor twice: which argument was meant is unknown
-                            return result
-                        places[id(value)] = place
+                places = {id(value): place for place, value in [*enumerate(args), *kwargs.items()] if value.__class__ is Tensor}
                 if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
                     inputs = tuple(places[id(t)] for t in record.inputs)
                     device.programs.remember(key, _plan(record, inputs, result.spec))
@@ -158,6 +154,24 @@ class Operation(Caller):
             raise
         notify("operation_ends", self, args, kwargs, result)
         return result
+
+
+def _told_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, where a tensor that was given twice is a second object on the same buffer: a launch then says which argument it means."""
+    tensors = [v for v in (*args, *kwargs.values()) if v.__class__ is Tensor]
+    if len(set(map(id, tensors))) == len(tensors):
+        return args, kwargs
+    seen: set[int] = set()
+
+    def own(value: Any) -> Any:
+        if value.__class__ is not Tensor or id(value) not in seen:
+            seen.add(id(value))
+            return value
+        twin = object.__new__(Tensor)
+        twin.spec, twin.buffer, twin.topology, twin.tensor_id = value.spec, value.buffer, value.topology, value.tensor_id
+        return twin
+
+    return tuple(own(v) for v in args), {word: own(v) for word, v in kwargs.items()}
 
 
 def _plan(record: Launch, inputs: tuple[int | str, ...], spec: Any) -> Any:

@@ -63,6 +63,17 @@ def test_scalars_that_are_equal_but_not_the_same(device: Any) -> None:
         assert ttnn.to_torch(ttnn.multiply(a, -0.0)).signbit().item() is True
 
 
+def test_one_tensor_as_two_arguments(device: Any) -> None:
+    x, y = torch.randn(5, 5).bfloat16(), torch.randn(5, 5).bfloat16()
+    a, b = put(device, x), put(device, y)
+    for _ in range(2):
+        assert torch.equal(ttnn.to_torch(ttnn.subtract(a, a)), x - x)
+    assert torch.equal(ttnn.to_torch(ttnn.subtract(a, b)), x - y)
+    assert torch.equal(ttnn.to_torch(ttnn.subtract(b, a)), y - x)
+    assert torch.equal(ttnn.to_torch(ttnn.where(a, b, a)), torch.where(x != 0, y, x))
+    assert torch.equal(ttnn.to_torch(ttnn.where(a, a, b)), torch.where(x != 0, x, y))
+
+
 def test_refusals_stay(device: Any) -> None:
     a, b = put(device, torch.ones(32, 32)), put(device, torch.ones(32, 32))
     ttnn.add(a, b)
