@@ -5,6 +5,7 @@ Sums of bfloat16 accumulate in fp32 in torch's order of blocks; results are roun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -46,7 +47,10 @@ def smallest(values: torch.Tensor, *, dims: Sequence[int], keepdim: bool, scalar
 @engine_function
 def variance(values: torch.Tensor, *, dims: Sequence[int], keepdim: bool, scalar: float = 1.0, correction: bool = True) -> torch.Tensor:
     wide = values.to(torch.float64)
-    found = wide.var(tuple(dims), correction=int(correction), keepdim=keepdim) if dims else torch.full_like(wide, float("nan"))
+    count = math.prod(values.shape[d] for d in dims)
+    if not dims or count <= int(correction):  # nothing deviates from itself alone: not a number, as in torch, without its warning
+        return (wide.sum(tuple(dims), keepdim) if dims else wide) * float("nan")
+    found = wide.var(tuple(dims), correction=int(correction), keepdim=keepdim)
     return _scaled(found, scalar * scalar)
 
 
@@ -110,16 +114,6 @@ def running_total(values: torch.Tensor, *, dim: int, reverse: bool) -> torch.Ten
 @engine_function
 def running_product(values: torch.Tensor, *, dim: int, reverse: bool) -> torch.Tensor:
     return _running(torch.cumprod, values, dim, reverse)
-
-
-@engine_function
-def moving_average(values: torch.Tensor, *, alpha: float) -> torch.Tensor:
-    """y[t] = alpha * y[t - 1] + (1 - alpha) * x[t] along the last dimension, from y[0] = x[0]."""
-    steps = _wide(values).unbind(-1)
-    found = [steps[0]]
-    for step in steps[1:]:
-        found.append(alpha * found[-1] + (1 - alpha) * step)
-    return torch.stack(found, -1)
 
 
 @engine_function

@@ -1,4 +1,4 @@
-"""Running totals: cumulative sums and products, and the exponential moving average.
+"""Running totals: cumulative sums and products.
 
 The chip accumulates along the outermost of four dimensions; others are brought there and back. Sums of bfloat16 over height or width have a kernel.
 """
@@ -99,24 +99,3 @@ def _declare(name: str) -> Operation:
 
 for _name in ROWS:
     _declare(_name)
-
-
-@operation("ttnn.ema", golden=lambda input_tensor, alpha, **_: engine.moving_average(input_tensor, alpha=alpha))
-def ema(
-    input_tensor: Tensor,
-    alpha: float,
-    *,
-    out: Tensor | None = None,
-    core_grid: Any = None,
-    memory_config: MemoryConfig | None = None,
-    compute_kernel_config: Any = None,
-) -> Tensor:
-    """Each element mixed with the average before it: alpha of that, 1 - alpha of itself; the first stands as it is."""
-    spec = input_tensor.spec
-    require_device("ema", input_tensor)
-    require(spec.dtype == DataType.BFLOAT16, f"ema: Input tensor must be BFLOAT16, got: {name_of(spec.dtype)}")
-    require(spec.layout == Layout.TILE, f"ema: Input tensor must have TILE layout, got: {spec.layout}")
-    require(len(spec.dims) == 4 and spec.dims[0] == 1, f"ema: EMA input must be 4D [1, B, C, T], got {spec.shape} of rank {len(spec.dims)}")
-    require(out is None or out.spec.dims == spec.dims, f"ema: out must have the input's shape {spec.shape}")
-    target = like(input_tensor, memory_config=memory_config) if out is None else out.spec
-    return launch("EmaDeviceOperation", engine.moving_average, [input_tensor], target, attributes={"alpha": alpha}, into=out)  # type: ignore[no-any-return]
