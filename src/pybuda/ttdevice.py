@@ -112,6 +112,8 @@ class TTDevice(Device):
 
     def _compile(self) -> None:
         sample, kwargs, targets, training, verify_cfg = self._arguments
+        if self._executor is not None and self._executor.graph.gradients:  # what training made of the weights outlives its graph
+            self._updates.update({name: self._executor.parameter(name).clone() for name in self._executor.parameters})
         self._compile_output = compile_device(
             self, sample, kwargs, targets=targets, training=training, verify_cfg=verify_cfg, values=self._updates
         )

@@ -254,6 +254,17 @@ def test_a_cpu_device_trains_its_own_part():
     torch.testing.assert_close(second["weight"].value(), both[1].weight.detach(), rtol=1e-5, atol=1e-5)
 
 
+def test_inference_after_training_uses_the_trained_weights():
+    net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+    twin = copy.deepcopy(net).train()
+    data = [(torch.randn(4, 8), torch.randn(4, 4)) for _ in range(3)]
+    train(net, nn.MSELoss(), data, "tt", optimizer=SGD(0.1))
+    reference(twin, nn.MSELoss(), torch.optim.SGD(twin.parameters(), 0.1), data)
+    tt0, x = pybuda.get_tenstorrent_device(), torch.randn(4, 8)
+    tt0.push_to_inputs(x)
+    torch.testing.assert_close(pybuda.run_inference().get()[0].value(), twin.eval()(x).detach(), rtol=1e-5, atol=1e-5)
+
+
 class Halving(LearningRateScheduler):
     def get_lr(self):
         return self.base_lr * 0.5**self.last_epoch

@@ -38,6 +38,8 @@ def _ready(
             setattr(pipeline, name, given)
     if pipeline.compiled and pipeline.training == training:
         return pipeline
+    if pipeline.compiled:
+        pipeline.sync()
     if training and pipeline.devices[-1].loss_module is None:
         raise RuntimeError(
             f"The last device in pipeline must have a loss module to be able to train. Call place_loss_module on {pipeline.devices[-1].name!r}."

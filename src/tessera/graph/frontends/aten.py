@@ -151,6 +151,8 @@ class Importer:
                 value = None
             else:
                 continue
+            if position == 0 and isinstance(value, (int, float)) and str(arg.type) == "Tensor":
+                value = self.number(node, value)
             if isinstance(value, Node):
                 inputs.append(value)
             elif isinstance(value, (list, tuple)) and any(isinstance(v, Node) for v in value):
@@ -162,6 +164,11 @@ class Importer:
             elif (backward and _optional_tensor(arg)) or not (arg.has_default_value() and value == arg.default_value):
                 attrs[arg.name] = list(value) if isinstance(value, (list, tuple)) else value
         return inputs, attrs
+
+    def number(self, node: fx.Node, value: float) -> Node:
+        """A plain number where a tensor comes first, as a constant of the result's type."""
+        dtype = getattr(node.meta.get("val"), "dtype", torch.float32)
+        return self.graph.constant(f"{node.name}_number", torch.tensor(value, dtype=dtype), OF_DTYPE.get(dtype, OF_DTYPE[torch.float32]))
 
     def emit(self, op: str, inputs: list[Node], attrs: dict[str, Any], node: fx.Node | None = None, example: Any = None) -> Node:
         value = example if example is not None else (node.meta.get("val") if node is not None else None)

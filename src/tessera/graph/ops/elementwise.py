@@ -100,6 +100,7 @@ for _name, _fn, _aten, _buda in (
     ("heaviside", torch.heaviside, ("heaviside",), "heaviside"),
     ("floor_divide", torch.floor_divide, ("floor_divide", "floor_divide.Scalar"), ""),
     ("prelu", torch.prelu, ("prelu", "_prelu_kernel"), ""),
+    ("hypot", torch.hypot, ("hypot",), ""),
     ("xlogy", torch.xlogy, ("xlogy.Tensor",), ""),
 ):
     row(_name, _fn, "binary", *_aten, buda=_buda)
