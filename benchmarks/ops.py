@@ -334,7 +334,9 @@ def main() -> None:
         for threads in args.threads:
             torch.set_num_threads(threads)
             try:
-                timing: Timing = compare(row.ours, row.peer, rounds=4 if args.quick else 9, seconds=0.005 if args.quick else 0.03)
+                timing: Timing = compare(
+                    row.ours, row.peer, rounds=5 if args.quick else 15, seconds=0.005 if args.quick else 0.02, threads=threads
+                )
             except Exception as error:
                 failed.append(f"{row.name}: {type(error).__name__}: {str(error).splitlines()[0]}")
                 break

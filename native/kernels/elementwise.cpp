@@ -23,6 +23,18 @@ STEP1(Copy, x)
 STEP1(Neg, real(ubits(x) ^ 0x80000000u))
 STEP1(Abs, magnitude(x))
 STEP1(Relu, x < 0.0f ? f32v{} : x)
+
+// The same steps on the bits of bfloat16 as they lie in memory: nothing is widened, nothing rounds.
+typedef std::uint16_t u16v __attribute__((vector_size(TESSERA_VECTOR_BYTES)));
+typedef u16v u16v_any __attribute__((aligned(2), may_alias));
+#define BITS1(Name, expression) \
+  struct Name {                 \
+    TESSERA_INLINE u16v of(u16v x) { return expression; } \
+  };
+BITS1(CopyBits, x)
+BITS1(NegBits, x ^ 0x8000)
+BITS1(AbsBits, x & 0x7fff)
+BITS1(ReluBits, (x > 0x8000) & (x <= 0xff80) ? u16v{} : x)  // below zero; -0 and NaN stay
 STEP1(Square, x* x)
 STEP1(Sqrt, square_root(x))
 STEP1(Rsqrt, reciprocal_root(x))
@@ -55,6 +67,19 @@ STEP2(Rsub, b - a)
 STEP2(SquaredDifference, (a - b) * (a - b))
 
 // -- the loops: what walks along a row, and what stands still
+
+template <class Step>
+void bits_row(const bf16* in, bf16* out, std::size_t count) {
+  const auto flushed_bits = [](u16v x) __attribute__((always_inline)) { return (x & 0x7f80) == 0 ? x & 0x8000 : x; };
+  std::size_t i = 0;
+  for (; i + PAIR <= count; i += PAIR)
+    *reinterpret_cast<u16v_any*>(out + i) = flushed_bits(Step::of(*reinterpret_cast<const u16v_any*>(in + i)));
+  if (i == count) return;
+  u16v rest{};
+  std::memcpy(&rest, in + i, (count - i) * sizeof(bf16));
+  rest = flushed_bits(Step::of(rest));
+  std::memcpy(out + i, &rest, (count - i) * sizeof(bf16));
+}
 
 template <class Step>
 void float_row(const float* in, bf16* out, std::size_t count) {
@@ -136,11 +161,13 @@ TESSERA_INLINE void where_loop(const bf16* condition, const A& a, const B& b, bf
 
 // -- the tables, in the order of the enums
 
-#define TESSERA_UNARY(row)                                                                                                               \
-  row<Copy>, row<Neg>, row<Abs>, row<Relu>, row<Square>, row<Sqrt>, row<Rsqrt>, row<Reciprocal>, row<Exp>, row<Exp2>, row<Log_>, row<Log2>, \
-      row<Sigmoid>, row<Silu>, row<Tanh>, row<Erf>, row<Sign>, row<Gelu>
-constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {TESSERA_UNARY(unary_row)};
-constexpr void (*OF_FLOAT[])(const float*, bf16*, std::size_t) = {TESSERA_UNARY(float_row)};
+#define TESSERA_ROUNDING(row)                                                                                                            \
+  row<Square>, row<Sqrt>, row<Rsqrt>, row<Reciprocal>, row<Exp>, row<Exp2>, row<Log_>, row<Log2>, row<Sigmoid>, row<Silu>, row<Tanh>, row<Erf>, \
+      row<Sign>, row<Gelu>
+constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {bits_row<CopyBits>, bits_row<NegBits>, bits_row<AbsBits>, bits_row<ReluBits>,
+                                                              TESSERA_ROUNDING(unary_row)};
+constexpr void (*OF_FLOAT[])(const float*, bf16*, std::size_t) = {float_row<Copy>, float_row<Neg>, float_row<Abs>, float_row<Relu>,
+                                                                  TESSERA_ROUNDING(float_row)};
 constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {
     binary_row<Add>, binary_row<Sub>, binary_row<Mul>, binary_row<Div>, binary_row<Maximum>, binary_row<Minimum>, binary_row<Eq>,
     binary_row<Ne>,  binary_row<Lt>,  binary_row<Le>,  binary_row<Gt>,  binary_row<Ge>,      binary_row<SquaredDifference>, binary_row<Rsub>,

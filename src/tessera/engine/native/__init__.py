@@ -26,6 +26,7 @@ FORMS: dict[tuple[str, str], str] = {
     ("movement", "transpose"): "movement",
     ("matmul", "matmul"): "matmul",
     ("attention", "scaled_dot_product"): "attention",
+    ("convolution", "conv2d"): "convolution",
     **{("reduction", name): "reduction" for name in ("total", "mean", "largest", "smallest", "argmax", "topk", "sort", "running_total")},
 }
 
