@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "demo": "a transformer block on a software n150, compared with torch: the place to start",
     "run": "run an unmodified script on a software board, then say what it used",
     "doctor": "versions, CPU, native path, boards and folders: what to paste into a bug report",
+    "trace": "operation traces: show, filter, compare, and run again",
     "inspect": "look inside: the coverage of the official interface, and the files that Tessera writes",
 }
 
