@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from tessera.engine.choice import engine_function
+from tessera.engine.collective import Parts, groups
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
@@ -178,3 +179,25 @@ def standardized(values: torch.Tensor, *, dims: Sequence[int], shape: Sequence[i
         return result
     fill = [n for old, new in zip(reversed(result.shape), reversed(tuple(shape))) for n in (0, new - old)]
     return torch.nn.functional.pad(result, fill)
+
+
+def added(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _wide(a) + _wide(b)
+
+
+def rms_norm_across(values: Parts, *others: Parts, mesh: Sequence[int], axis: int, roles: Sequence[str], epsilon: float) -> Parts:
+    """RMS norm of rows whose parts lie along a line of chips."""
+    further = dict(zip(roles, others))
+    count = len(values)
+    wide = [_wide(v) + _wide(further["residual"][i]) if "residual" in further else _wide(v) for i, v in enumerate(values)]
+    out: Parts = list(wide)
+    for group in groups(mesh, axis) if count > 1 else [[0]]:
+        width = sum(wide[i].shape[-1] for i in group)
+        square = torch.stack([wide[i].square().sum(-1, keepdim=True) for i in group]).sum(0) / width
+        scale = torch.rsqrt(square + epsilon)
+        for i in group:
+            out[i] = wide[i] * scale
+            if "weight" in further:
+                weights = further["weight"]
+                out[i] = out[i] * _wide(weights[i % len(weights)]).reshape(-1)[: wide[i].shape[-1]]
+    return out

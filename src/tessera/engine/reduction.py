@@ -135,3 +135,11 @@ def sample(values: torch.Tensor, indices: torch.Tensor, k: torch.Tensor, p: torc
     chances = torch.where((before < p.to(torch.float64).reshape(-1, 1)) | (rank == 0), chances, 0.0)
     drawn = torch.multinomial(chances.float(), 1, generator=generator(seed))
     return names.gather(-1, drawn).reshape(1, 1, 1, -1)
+
+
+@engine_function
+def expert_share(values: torch.Tensor, expert_mask: torch.Tensor, topk_mask: torch.Tensor, *, k: int) -> torch.Tensor:
+    """How much of each token goes to expert 0: its part of the softmax over the k largest masked logits."""
+    logits, places = (_wide(values) + _wide(expert_mask)).sort(dim=-1, descending=True, stable=True)
+    shares = torch.softmax(logits[..., :k] + _wide(topk_mask), -1)
+    return torch.where(places[..., :k] == 0, shares, 0.0).sum(-1, keepdim=True)

@@ -238,3 +238,39 @@ def test_losses(device: Any, name: str, reduction: str) -> None:
     )
     exact = getattr(torch.nn.functional, name)(b.double(), a.double(), reduction=reduction.lower())
     assert torch.allclose(ttnn.to_torch(found).double(), exact, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_held_by_a_line_of_chips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_BOARD", "n300")
+    ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
+    try:
+        mesh = ttnn.open_mesh_device(ttnn.MeshShape(1, 2))
+        values, residual, weight = some((1, 1, 32, 512)), some((1, 1, 32, 512), 4), some((512,), 5)
+        grid = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(3, 0))})
+        shard = ttnn.ShardSpec(grid, [32, 64], ttnn.ShardOrientation.ROW_MAJOR)
+        config = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, ttnn.BufferType.L1, shard)
+        spread = {"device": mesh, "mesh_mapper": ttnn.ShardTensorToMesh(mesh, dim=-1)}
+        tensors = [ttnn.from_torch(v, ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, memory_config=config, **spread) for v in (values, residual)]
+        rows = weight.reshape(2, 1, 8, 32)
+        weights = ttnn.from_torch(rows, ttnn.bfloat16, device=mesh, mesh_mapper=ttnn.ShardTensorToMesh(mesh, dim=0))
+        found = ttnn.fused_rms_minimal(
+            tensors[0],
+            ttnn.LayerNormShardedMultiCoreProgramConfig(
+                compute_with_storage_grid_size=(4, 1), subblock_w=1, block_h=1, block_w=2, inplace=False
+            ),
+            1,
+            mesh,
+            ttnn.create_global_semaphore(mesh, grid, 0),
+            residual_input_tensor=tensors[1],
+            weight=weights,
+            epsilon=1e-3,
+        )
+        x = values.double() + residual.double()
+        exact = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3) * weight.double()
+        joined = ttnn.to_torch(found, mesh_composer=ttnn.ConcatMeshToTensor(mesh, dim=-1))
+        assert float(ulp_errors(joined, exact).max()) <= 1.0
+        kept = ttnn.to_torch(tensors[1], mesh_composer=ttnn.ConcatMeshToTensor(mesh, dim=-1))
+        assert torch.equal(kept, x.bfloat16())
+        ttnn.close_mesh_device(mesh)
+    finally:
+        ttnn.set_fabric_config(ttnn.FabricConfig.DISABLED)

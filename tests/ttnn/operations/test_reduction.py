@@ -221,6 +221,15 @@ def test_sampling_stays_within_k_and_repeats_with_its_seed(device: Any) -> None:
     assert torch.equal(drawn[0], drawn[1])
 
 
+def test_share_of_the_first_expert(device: Any) -> None:
+    logits, experts, chosen = some((1, 1, 32, 64)), torch.zeros(1, 1, 1, 64), torch.zeros(1, 1, 1, 32)
+    experts[..., 8:], chosen[..., 2:] = float("-inf"), float("-inf")
+    best, places = (logits.float() + experts).topk(2, -1)
+    exact = (torch.softmax(best.double(), -1) * (places == 0)).sum(-1, keepdim=True)
+    found = ttnn.moe(put(logits, device), put(experts, device), put(chosen, device), 32)
+    assert float(ulp_errors(ttnn.to_torch(found), exact).max()) <= 1.0
+
+
 def test_golden_functions() -> None:
     values = some((3, 5)).float()
     assert torch.equal(ttnn.get_golden_function(ttnn.sum)(values, -1), values.sum(-1))

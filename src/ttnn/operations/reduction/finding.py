@@ -252,3 +252,39 @@ def sampling(
         runtime=("seed",),
         into=output_tensor,
     )
+
+
+def _golden_moe(
+    input_tensor: torch.Tensor, expert_mask_tensor: torch.Tensor, topk_mask_tensor: torch.Tensor, k: int = 32, **_: Any
+) -> torch.Tensor:
+    return engine.expert_share(input_tensor, expert_mask_tensor, topk_mask_tensor, k=k).to(input_tensor.dtype)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.moe", golden=_golden_moe)
+def moe(
+    input_tensor: Tensor,
+    expert_mask_tensor: Tensor,
+    topk_mask_tensor: Tensor,
+    k: int = 32,
+    *,
+    memory_config: MemoryConfig | None = None,
+    output_tensor: Tensor | None = None,
+) -> Tensor:
+    """The share of the first expert: softmax over the k largest masked logits, where expert 0 is among them (masks are added)."""
+    what, spec = "moe", input_tensor.spec
+    require_device(what, input_tensor, expert_mask_tensor, topk_mask_tensor)
+    require(k == 32, f"{what}: K must be equal to 32, pad with -infinity if necessary to get 32, got {k}")
+    require(
+        spec.dtype in (DataType.BFLOAT16, DataType.BFLOAT8_B), f"{what}: the input must be BFLOAT16 or BFLOAT8_B, got {name_of(spec.dtype)}"
+    )
+    require(
+        spec.layout == Layout.TILE and len(spec.dims) == 4,
+        f"{what}: the input must be four-dimensional and in TILE layout, got {spec.shape}",
+    )
+    width = spec.dims[-1]
+    require(width >= 64, f"{what}: the input must be at least 64 wide, got {width}")
+    require(expert_mask_tensor.spec.dims[-1] == width, f"{what}: expert_mask_tensor must be as wide as the input, {width}")
+    require(topk_mask_tensor.spec.dims[-1] == k, f"{what}: topk_mask_tensor must be k={k} wide, got {topk_mask_tensor.spec.shape}")
+    out = like(input_tensor, shape=(*spec.dims[:-1], 1), memory_config=memory_config) if output_tensor is None else output_tensor.spec
+    inputs = [input_tensor, expert_mask_tensor, topk_mask_tensor]
+    return launch("MoeDeviceOperation", engine.expert_share, inputs, out, attributes={"k": k}, into=output_tensor)  # type: ignore[no-any-return]
