@@ -8,6 +8,7 @@ them. Either face is made from the other when first asked for, and kept. Values 
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import TYPE_CHECKING
 
 import torch
@@ -97,7 +98,9 @@ class Buffer(Owner):
         """The values of a part for writing in place: copied first if anyone else can see the same memory."""
         values = self.part(index)
         count = torch._C._storage_Use_Count(values.untyped_storage()._cdata)
-        if self.borrowed or count > 2:  # one reference is ours, one is `values`' own storage object
+        own = sum(other is values for other in self.values)  # chips that hold the same share one object
+        # Of the storage, one reference is ours and one is `values`' own; of the object, one is the name here and one the count's argument.
+        if self.borrowed or count > 2 or sys.getrefcount(values) > own + 2:
             values = values.clone()
             self.borrowed = False
         self.replace(index, values)

@@ -163,6 +163,7 @@ def run(record: Launch) -> None:
                 continue
             values = operands(record.compute, inputs, index)
             if record.mutates:
+                values[0] = None  # whoever holds the values keeps them from being written in place
                 values[0] = inputs[0].writable(index)
             same = tuple(map(id, values))
             result = done.get(same)
