@@ -195,8 +195,10 @@ class TTDevice(Device):
 
     def backward(self, gradients: Sequence[torch.Tensor], zero_grad: bool) -> list[torch.Tensor]:
         runner = self._runner()
-        given = runner.backward(gradients, zero=zero_grad)
-        return [given[n.name] for n in runner.inputs if n.name in given]
+        arriving = dict(zip((o.name for o in runner.graph.outputs if o.dtype.is_floating_point), gradients))
+        wanted = [arriving[g.name.removesuffix("_gradient")] for g in runner.output_gradients]
+        given = runner.backward(wanted, zero=zero_grad)
+        return [given[n.name] if n.name in given else torch.zeros(n.shape, dtype=n.dtype) for n in runner.inputs if n.requires_grad]
 
     def optimizer_step(self) -> None:
         if self.optimizer is None:

@@ -88,6 +88,16 @@ def test_inputs_may_come_from_another_thread_and_run_for_ever():
         torch.testing.assert_close(value, expected(module, a, b), rtol=1e-5, atol=1e-5)
 
 
+def test_what_would_wait_for_an_endless_run_is_refused():
+    device = pybuda.TTDevice("tt0", module=Two("ever"))
+    device.push_to_inputs(pair())
+    pybuda.run_inference(input_count=0).get()
+    for call in (pybuda.sync, pybuda.get_parameter_checkpoint, pybuda.run_inference):
+        with pytest.raises(RuntimeError, match="input_count=0"):
+            call()
+    pybuda.shutdown()
+
+
 def test_inputs_by_name_in_any_order():
     module = Two("named")
     a, b = pair()

@@ -265,6 +265,49 @@ def test_inference_after_training_uses_the_trained_weights():
     torch.testing.assert_close(pybuda.run_inference().get()[0].value(), twin.eval()(x).detach(), rtol=1e-5, atol=1e-5)
 
 
+class Forked(nn.Module):
+    """Three outputs: one that is used, one that is not, one that is no function of the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x), self.layer(x) * 2, x * 1.0
+
+
+class Joined(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, a, unused, x):
+        return self.layer(a + x)
+
+
+@pytest.mark.parametrize("kinds", ["tt-tt", "tt-cpu", "cpu-tt"])
+def test_gradients_cross_devices_when_some_outputs_go_nowhere(kinds):
+    first, second = Forked(), Joined()
+    twins = copy.deepcopy((first, second))
+    made = []
+    for index, (kind, module) in enumerate(zip(kinds.split("-"), (first, second))):
+        wrapped = pybuda.PyTorchModule(f"part{index}", module)
+        if kind == "tt":
+            made.append(pybuda.TTDevice(f"d{index}", module=wrapped, optimizer=SGD(0.1)))
+        else:
+            made.append(pybuda.CPUDevice(f"d{index}", module=wrapped, optimizer_f=lambda m: torch.optim.SGD(m.parameters(), 0.1)))
+    made[-1].place_loss_module(pybuda.PyTorchModule("loss", nn.MSELoss()))
+    data = [(torch.randn(2, 8), torch.randn(2, 4)) for _ in range(3)]
+    for x, target in data:
+        made[0].push_to_inputs(x)
+        made[-1].push_to_target_inputs(target)
+    got = pybuda.run_training(steps=3).get(timeout=60)
+    optimizer = torch.optim.SGD([p for t in twins for p in t.parameters()], 0.1)
+    reference(lambda x: twins[1](*twins[0](x)), nn.MSELoss(), optimizer, data)
+    for checkpoint, twin in zip(got, twins):
+        torch.testing.assert_close(checkpoint["layer.weight"].value(), twin.layer.weight.detach(), rtol=1e-5, atol=1e-5)
+
+
 class Halving(LearningRateScheduler):
     def get_lr(self):
         return self.base_lr * 0.5**self.last_epoch

@@ -67,6 +67,7 @@ class Context:
         self.channels: list[Channel] = []  # between devices: forward i -> i+1
         self.back: list[Channel] = []  # gradients i+1 -> i
         self._pending = 0
+        self.endless = False  # a run that only shutdown ends
         self._idle = threading.Condition(threading.Lock())
         self.reset_queues()
 
@@ -127,14 +128,20 @@ class Context:
 
     def sync(self) -> None:
         """Wait until every task is done, or one failed."""
+        self._finite("sync")
         with self._idle:
             while self._pending and self.error is None:
                 self._idle.wait(0.05)
         self.check()
 
+    def _finite(self, what: str) -> None:
+        if self.endless and self.error is None:
+            raise RuntimeError(f"{what} would wait for a run with input_count=0, which never ends; call shutdown() first")
+
     def call(self, index: int, task: Task) -> Any:
         """Run `task` on a device's worker after everything it was told before, and wait for the answer."""
         self.check()
+        self._finite("reading or writing a device's state")
         if self.sequential or not self.workers:
             return task()
         future: Future[Any] = Future()
@@ -173,7 +180,7 @@ class Context:
             if worker.thread is not current:
                 worker.thread.join(timeout=10)
         self.workers = []
-        self.stopping = False
+        self.stopping = self.endless = False
         self._pending = 0
         self.error = None
         self.compiled = False

@@ -133,6 +133,9 @@ def _guarded(pipeline: Context, work: Any) -> Any:
 
 def _do_forward(pipeline: Context, count: int) -> None:
     if not pipeline.sequential:
+        if pipeline.endless:
+            raise RuntimeError("the pipeline already runs for ever (input_count=0); push inputs and read its queue, or call shutdown()")
+        pipeline.endless = count == 0
         for index in range(len(pipeline.devices)):
             pipeline.submit(index, lambda i=index: _forward_many(pipeline, i, count))
         return

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from tessera.graph.formats import OF_DTYPE
-from tessera.graph.frontends.aten import Importer, is_in_place, is_supported, pure
-from tessera.graph.ir import Graph, GraphError, Kind, Node
+from tessera.graph.frontends.aten import Importer, is_in_place, is_supported, pure, unsupported
+from tessera.graph.ir import Graph, GraphError, Kind, Node, UnsupportedOperators
 
 _VIEWS = {
     "view",
@@ -79,16 +79,20 @@ def export(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], tr
 
 
 def _within_table(program: Any, rounds: int = 3) -> Any:
-    """Operators without a row, taken apart by torch's own decompositions where it has any; what is left is reported by the importer."""
+    """Operators without a row, taken apart by torch's own decompositions where it has any. If that leaves some, all of the model's own
+    operators that led to them are reported, under the names the model called them by."""
+    own = unsupported(program.graph.nodes)
     for _ in range(rounds):
         missing = {n.target for n in program.graph.nodes if n.op == "call_function" and not is_supported(n.target)}
-        if not missing:
-            return program
-        known = torch.export.default_decompositions()
+        known = torch.export.default_decompositions() if missing else {}
         table = {target: known[target] for target in missing if target in known}
         if not table:
-            return program
+            break
         program = program.run_decompositions(table)
+    left = unsupported(program.graph.nodes)
+    if left:
+        lines = {where for _, where in left}
+        raise UnsupportedOperators([one for one in own if one[1] in lines] or left)
     return program
 
 
