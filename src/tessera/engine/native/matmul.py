@@ -1,7 +1,7 @@
-"""Matrix products natively: small ones, those with a packed right side, and those whose sums must not be rounded before a bias is added.
+"""Matrix products natively: small ones, those with a packed right side, those whose sums must not be rounded before a bias is added, and
+large ones where the CPU has bfloat16 dot products but no matrix unit; torch's are faster with one, and at least as fast without either.
 
-Large plain bfloat16 products are torch's: there is nothing to gain. A right side that is one matrix (leading dimensions of one) is met by all rows of
-the left at once.
+A right side that is one matrix (leading dimensions of one) is met by all rows of the left at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ from tessera.engine.unary import Program, elementwise_unary
 #: Multiplications up to which our kernel beats the start of torch's.
 SMALL = 160**3
 
+#: Rows that are better met by packed tiles even where a matrix unit waits for values.
+FEW_ROWS = 16
+
 
 def is_small(m: int, k: int, n: int) -> bool:
     return m * k * n <= SMALL and k <= 1024
+
+
+def has_dots() -> bool:
+    """Whether our kernel meets torch's at any size: bfloat16 dot products in vectors, and no matrix unit for torch to use."""
+    return _native.isa() == "avx512" and _native.cpu_features()["avx512_bf16"] and "amx" not in _native.runnable_isas()
 
 
 def matmul(
@@ -41,14 +49,16 @@ def matmul(
     *batch, m, k = a.shape
     m *= math.prod(batch)
     if isinstance(b, Packed):
-        if transpose_b or k % 2 or b.rows != k:
+        if transpose_b or k % 2 or b.rows != k or (m > FEW_ROWS and _native.isa() == "amx"):
             return NotImplemented
         n, bits, address = b.columns, b.bits, b.image.data_ptr()
     else:
         if b.dim() < 2 or not plain(b) or any(size != 1 for size in b.shape[:-2]) or b.dim() > a.dim():
             return NotImplemented
         n, bits, address = b.shape[-2 if transpose_b else -1], 0, b.data_ptr()
-        if b.shape[-1 if transpose_b else -2] != k or (narrow and bias is None and not activation and not is_small(m, k, n)):
+        if b.shape[-1 if transpose_b else -2] != k or (
+            narrow and bias is None and not activation and not is_small(m, k, n) and not has_dots()
+        ):
             return NotImplemented
     if not (m and k and n):
         return NotImplemented
