@@ -59,6 +59,7 @@ class Chain:
             written.add(id(step.outputs[0][0]))
         rows, register = [], len(self.inputs)
         self.tables: list[torch.Tensor] = []
+        which: Any
         for step, (kind, _, which, *rest) in zip(steps, kernels):
             a = holds[id(step.inputs[0][0])]
             b = holds[id(step.inputs[1][0])] if len(step.inputs) > 1 else 0
@@ -93,6 +94,7 @@ class Chain:
             out = torch.empty(place.spec.dims, dtype=torch.bfloat16)
             memory[register] = out.data_ptr()
             results.append((buffers[key], out))
+        assert self.program is not None
         self.program.run(memory, self.volume, threads())
         for buffer, out in results:
             buffer.replace(0, out)
