@@ -29,11 +29,11 @@ def attend(
 ) -> torch.Tensor:
     """softmax(q k^T scale + mask) v over the keys that are `seen`. A `sink` takes its share of every row and gives nothing. Rows that see no key are zero."""
     query, key, value = _wide(q), _wide(k), _wide(v)
-    heads, shared = query.shape[-3], key.shape[-3]
-    if heads != shared:
-        key, value = (t.repeat_interleave(heads // shared, dim=-3) for t in (key, value))
+    batch, heads, rows = query.shape[0], query.shape[-3], query.shape[-2]
+    shared = key.shape[-3]
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.transpose(-1, -2)) * factor
+    # Heads that share keys are more rows of one product: the keys need not be repeated.
+    scores = (query.reshape(batch, shared, -1, query.shape[-1]) @ key.transpose(-1, -2)).reshape(batch, heads, rows, -1) * factor
     if mask is not None:
         scores = scores + _wide(mask)
     if seen is not None:
@@ -45,7 +45,7 @@ def attend(
         shares = torch.softmax(scores, dim=-1)
     if seen is not None:
         shares = shares.nan_to_num(nan=0.0) if not bool(seen.any(-1).all()) else shares
-    return shares @ value
+    return (shares.reshape(batch, shared, -1, shares.shape[-1]) @ value).reshape(batch, heads, rows, -1)
 
 
 def sink_of(sink: torch.Tensor, heads: int) -> torch.Tensor:

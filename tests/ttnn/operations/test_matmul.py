@@ -60,6 +60,13 @@ def test_transposes_bias_and_activation(device: Any) -> None:
     close(ttnn.linear(x, y, bias=z, transpose_a=True, transpose_b=True, activation="gelu"), want)
 
 
+def test_columns_of_the_first_operand(device: Any) -> None:
+    a, b = put(random(33, 128), device), put(random(64, 17), device)
+    close(ttnn.linear(a, b, in0_column_offset=32), ttnn.to_torch(a).double()[:, 32:96] @ ttnn.to_torch(b).double())
+    with pytest.raises(RuntimeError, match="in0_column_offset=96"):
+        ttnn.linear(a, b, in0_column_offset=96)
+
+
 def test_output_as_asked(device: Any) -> None:
     a, b = put(random(64, 96), device), put(random(96, 128), device)
     result = ttnn.matmul(a, b, dtype=ttnn.float32, memory_config=ttnn.L1_MEMORY_CONFIG)

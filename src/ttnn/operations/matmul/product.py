@@ -109,10 +109,12 @@ def multiply(
     core_grid: Any = None,
     output_tile: Any = None,
     into: Tensor | None = None,
+    first_column: int = 0,
 ) -> Tensor:
-    """The one product that all public forms come down to."""
+    """The one product that all public forms come down to. `first_column` reads as many columns of `a` from there on as the product needs."""
     check_operands(what, a, b)
-    shape = product_shape(what, a.spec, b.spec, transpose_a, transpose_b)
+    used = a.spec if not first_column else _columns(what, a.spec, b.spec, first_column, transpose_a, transpose_b)
+    shape = product_shape(what, used, b.spec, transpose_a, transpose_b)
     if core_grid is not None:
         for word, count in (("columns", core_grid.x), ("rows", core_grid.y)):
             require(count > 0, f"{what}: Number of {word} in matmul compute grid must be greater than 0! Got core_grid={core_grid}")
@@ -120,7 +122,7 @@ def multiply(
     separate = 0
     product = shape
     if program_config is not None and math.prod(shape) > 0:
-        device, tiles = a.buffer.device, tiles_of(a.spec, b.spec, product, transpose_a)
+        device, tiles = a.buffer.device, tiles_of(used, b.spec, product, transpose_a)
         assert device is not None
         place = into.spec.memory_config if into is not None else memory_config or MemoryConfig()
         check_config(what, program_config, device, a.spec, b.spec, tiles, place, compute_kernel_config)
@@ -149,9 +151,13 @@ def multiply(
         "activation": program,
         "narrow": out.dtype == DataType.BFLOAT16,
     }
+    compute: Any = engine.matmul
+    if first_column:
+        compute = _from_column
+        attributes |= {"first": first_column, "count": used.dims[-1]}
     return launch(
         "MatmulDeviceOperation",
-        engine.matmul,
+        compute,
         inputs,
         out,
         attributes=attributes,
@@ -159,6 +165,24 @@ def multiply(
         programs=programs,
         key=(program_config, core_grid),
     )  # type: ignore[no-any-return]
+
+
+def _columns(what: str, a: TensorSpec, b: TensorSpec, first: int, transpose_a: bool, transpose_b: bool) -> TensorSpec:
+    count = b.dims[-1] if transpose_b else b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
+    require(
+        not transpose_a and not a.is_sharded,
+        f"{what}: in0_column_offset={first} needs a first input that is interleaved and not transposed",
+    )
+    require(
+        first > 0 and first % 32 == 0 and first + count <= a.dims[-1],
+        f"{what}: in0_column_offset={first} must be a multiple of 32 and leave {count} of the first input's {a.dims[-1]} columns",
+    )
+    return a.replace(shape=Shape.of((*a.dims[:-1], count)))
+
+
+def _from_column(a: torch.Tensor, *operands: torch.Tensor, first: int, count: int, **attributes: Any) -> torch.Tensor:
+    result: torch.Tensor = engine.matmul(a[..., first : first + count], *operands, **attributes)
+    return result
 
 
 def _output(
@@ -284,10 +308,6 @@ def linear(
     in0_column_offset: int | None = None,
 ) -> Tensor:
     """The matrix product with a bias added."""
-    require(
-        not in0_column_offset,
-        f"linear: in0_column_offset={in0_column_offset} reads a part of the first input, which is not built here; give linear a slice of it",
-    )
     return multiply(
         "linear",
         input_tensor_a,
@@ -303,4 +323,5 @@ def linear(
         core_grid=core_grid,
         output_tile=output_tile,
         into=optional_output_tensor,
+        first_column=in0_column_offset or 0,
     )
