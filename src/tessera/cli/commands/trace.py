@@ -134,7 +134,8 @@ def replay(folder: Folder, chosen: Filter, args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         print(f"tessera trace: --replay needs {error.name}", file=sys.stderr)
         return 1
-    rows, seconds, outcomes = [], 0.0, Counter[str]()
+    rows: list[tuple[str, ...]] = []
+    seconds, outcomes = 0.0, Counter[str]()
     calls: Iterable[Call] = reading(folder, chosen)
     for call, done in player.replay(calls, repeat=args.repeat, seed=args.seed):
         outcomes[done.outcome] += 1

@@ -135,8 +135,9 @@ def where(condition: Tensor, *rest: Tensor, true_value: float | None = None, fal
     yes = tensors.pop(0) if true_value is None else None
     no = tensors.pop(0) if false_value is None else None
     out = _empty(shape, dtype=_BF16)
-    operands: list[Any] = []
+    operands: list[Any] = [condition.data_ptr(), condition.shape]
     for tensor, number in ((yes, true_value), (no, false_value)):
         operands += [0, float(number or 0.0), ()] if tensor is None else [tensor.data_ptr(), 0.0, tensor.shape]
-    _native.where(condition.data_ptr(), condition.shape, *operands, out.data_ptr(), shape, _threads())
+    operands += [out.data_ptr(), shape, _threads()]
+    _native.where(*operands)
     return out
