@@ -16,7 +16,7 @@ from tessera.engine.binary import PAIRS
 from tessera.engine.choice import engine_function
 from tessera.engine.steps import STEPS
 from tessera.engine.ternary import TRIPLES
-from tessera.engine.unary import TABLE_PAYS, Program, apply, flushed
+from tessera.engine.unary import BLOCK, TABLE_PAYS, Program, apply, flushed
 
 Forward = Callable[..., Tensor]
 
@@ -30,6 +30,20 @@ def gradients(forward: Forward, grad: Tensor, operands: Sequence[Tensor], wanted
         out = forward(*leaves)
         found = torch.autograd.grad(out, chosen, upstream, allow_unused=True) if out.requires_grad else [None] * len(chosen)
     return [torch.zeros_like(upstream) if g is None else g for g in found]
+
+
+def rounded_gradients(forward: Forward, grad: Tensor, operands: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    """`gradients` in fp32; block by block for many elements, so that what autograd keeps stays in the caches."""
+    step, count = BLOCK * max(1, torch.get_num_threads()), grad.numel()
+    if count <= 2 * BLOCK or any(o.shape != grad.shape for o in operands):
+        return tuple(_rounded(g) for g in gradients(forward, grad, operands, wanted))
+    flat = [o.reshape(-1) for o in (grad, *operands)]
+    made = [torch.empty(count, dtype=torch.float32, device=grad.device) for w in wanted if w]
+    for start in range(0, count, step):
+        block = [f[start : start + step] for f in flat]
+        for out, found in zip(made, gradients(forward, block[0], block[1:], wanted)):
+            out[start : start + step] = _rounded(found)
+    return tuple(out.reshape(grad.shape) for out in made)
 
 
 def _rounded(values: Tensor) -> Tensor:
@@ -49,7 +63,7 @@ def unary_backward(grad: Tensor, x: Tensor, *, program: Program) -> Tensor:
     if x.dtype is torch.bfloat16 and x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
         index = x.contiguous().view(torch.uint16).reshape(-1).to(torch.int32)
         return _rounded(grad.to(torch.float64) * slopes(program).to(x.device).index_select(0, index).reshape(x.shape))
-    return _rounded(gradients(lambda v: apply(v, program), grad, [x], [True])[0])
+    return rounded_gradients(lambda v: apply(v, program), grad, [x], [True])[0]
 
 
 @engine_function
@@ -58,7 +72,7 @@ def pair_backward(
 ) -> tuple[Tensor, ...]:
     """The gradients of a pair, those wanted."""
     row = PAIRS[op]
-    return tuple(_rounded(g) for g in gradients(lambda x, y: row.compute(x, y, *params), grad, [a, b], wanted))
+    return rounded_gradients(lambda x, y: row.compute(x, y, *params), grad, [a, b], wanted)
 
 
 @engine_function
@@ -67,7 +81,7 @@ def triple_backward(
 ) -> tuple[Tensor, ...]:
     """The gradients of a triple, those wanted."""
     row = TRIPLES[op]
-    return tuple(_rounded(g) for g in gradients(lambda x, y, z: row.compute(x, y, z, *params), grad, [a, b, c], wanted))
+    return rounded_gradients(lambda x, y, z: row.compute(x, y, z, *params), grad, [a, b, c], wanted)
 
 
 @engine_function

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tessera.engine.choice import engine_function
 from tessera.engine.steps import STEPS
-from tessera.engine.unary import BLOCK, Program, apply, flushed, in_blocks, is_single, needs_flush
+from tessera.engine.unary import Program, apply, flushed, in_blocks, is_local, is_single, needs_flush, pays_in_blocks
 
 Form = Callable[..., Tensor]
 Operand = Tensor | float | int
@@ -162,9 +162,14 @@ def _operands(a: Tensor, b: Tensor, row: Pair, programs: Program, op: str, wide:
         return a.to(torch.int64), b.to(torch.int64)
     if op in AS_STORED:
         return a, b
-    enough = row.single or (row.brief and not wide and a.dtype is b.dtype is torch.bfloat16)
-    dtype = torch.float32 if enough and a.is_floating_point() and b.is_floating_point() and is_single(programs) else torch.float64
+    dtype = _dtype(a, b, row, programs, wide)
     return a.to(dtype), b.to(dtype)
+
+
+def _dtype(a: Tensor, b: Tensor, row: Pair, programs: Program, wide: bool) -> torch.dtype:
+    """fp32 where that is enough, else fp64."""
+    enough = row.single or (row.brief and not wide and a.dtype is b.dtype is torch.bfloat16)
+    return torch.float32 if enough and a.is_floating_point() and b.is_floating_point() and is_single(programs) else torch.float64
 
 
 def combine(a: Tensor, b: Tensor, op: str, params: tuple[float, ...]) -> Tensor:
@@ -201,7 +206,6 @@ def _run(
             return flushed(narrow) if row.flush else narrow
     if not isinstance(b, Tensor):
         b = torch.tensor(b, dtype=torch.int64 if isinstance(b, int) and not a.is_floating_point() else torch.float64)
-    first, second = _operands(a, b, row, a_program + b_program + program, op, wide)
 
     def compute(x: Tensor, y: Tensor) -> Tensor:
         x, y = apply(x, a_program), apply(y, b_program)
@@ -210,9 +214,12 @@ def _run(
             result = flushed(result if result.dtype is torch.bfloat16 else result.to(torch.float32))
         return result
 
-    if first.dtype is torch.float64 and a.is_floating_point() and a.shape == b.shape and a.numel() > 2 * BLOCK:
-        return in_blocks(compute, a, b)
-    return compute(first, second)
+    programs = a_program + b_program + program
+    dtype = _dtype(a, b, row, programs, wide)
+    if op not in AS_STORED and is_local(programs) and pays_in_blocks(dtype, a, b):
+        out = torch.bfloat16 if a.dtype is torch.bfloat16 and not wide else torch.float32
+        return in_blocks(compute, a, b, dtype=dtype, out=out)
+    return compute(*_operands(a, b, row, programs, op, wide))
 
 
 SCALAR_NARROW: dict[str, Callable[[Tensor, float, bool], Tensor]] = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tessera.engine.choice import engine_function
-from tessera.engine.unary import flushed
+from tessera.engine.unary import flushed, in_blocks, pays_in_blocks
 
 Operand = Tensor | float | int
 Form = Callable[..., Tensor]
@@ -20,10 +20,12 @@ Form = Callable[..., Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """One row: a form on floats and, where whole numbers are taken exactly, on int64."""
+    """One row: a form on floats and, where whole numbers are taken exactly, on int64. `one_product`: of bfloat16 operands fp32 holds the product exactly, so that
+    it rounds but once."""
 
     compute: Form
     integer: Form | None = None
+    one_product: bool = False
 
 
 def _lerp(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
@@ -39,10 +41,10 @@ def _snake_beta(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
 
 
 TRIPLES: dict[str, Triple] = {
-    "addcmul": Triple(lambda a, b, c, value=1.0: a + value * b * c, lambda a, b, c, value=1: a + int(value) * b * c),
+    "addcmul": Triple(lambda a, b, c, value=1.0: a + value * b * c, lambda a, b, c, value=1: a + int(value) * b * c, True),
     "addcdiv": Triple(lambda a, b, c, value=1.0: a + value * b / c),
     "lerp": Triple(_lerp),
-    "mac": Triple(lambda a, b, c: a * b + c, lambda a, b, c: a * b + c),
+    "mac": Triple(lambda a, b, c: a * b + c, lambda a, b, c: a * b + c, True),
     "clamp": Triple(_clamp, _clamp),
     "snake_beta": Triple(_snake_beta),
 }
@@ -52,11 +54,19 @@ def _computed(op: str, a: Tensor, b: Operand, c: Operand, params: tuple[float, .
     row = TRIPLES[op]
     operands = (a, b, c)
     whole = row.integer is not None and not any(o.is_floating_point() if isinstance(o, Tensor) else isinstance(o, float) for o in operands)
-    dtype = torch.int64 if whole else torch.float64
-    first, second, third = (o.to(dtype) if isinstance(o, Tensor) else torch.tensor(o, dtype=dtype) for o in operands)
     form = row.integer if whole and row.integer is not None else row.compute
-    result = form(first, second, third, *params)
-    return flushed(result.to(torch.float32)) if result.is_floating_point() else result
+    given = [o if isinstance(o, Tensor) else torch.tensor(o, dtype=torch.int64 if whole else torch.float64) for o in operands]
+    if whole:
+        return form(*(o.to(torch.int64) for o in given), *params)
+    short = row.one_product and params in ((), (1.0,)) and all(o.dtype is torch.bfloat16 for o in given)
+    dtype = torch.float32 if short else torch.float64
+
+    def compute(*parts: Tensor) -> Tensor:
+        return flushed(form(*parts, *params).to(torch.float32))
+
+    if pays_in_blocks(dtype, *given):
+        return in_blocks(compute, *given, dtype=dtype)
+    return compute(*(o.to(dtype) for o in given))
 
 
 @engine_function

@@ -24,7 +24,7 @@ Program = tuple[tuple[str, tuple[float, ...]], ...]
 #: The largest subnormal numbers: what is not beyond them is stored as zero.
 SUBNORMAL = {torch.float32: 2.0**-126 - 2.0**-149, torch.float64: 2.0**-126 - 2.0**-149, torch.bfloat16: 127 * 2.0**-133}
 
-#: Elements of a block that is computed in fp64 while it stays in the caches.
+#: Elements of a block (for each thread) that is computed while it stays in the caches.
 BLOCK = 32768
 
 #: Operands below this many elements are computed rather than looked up.
@@ -35,7 +35,7 @@ def flushed(values: Tensor) -> Tensor:
     """Subnormal results are zero (with their sign), as the chip packs them."""
     if not values.is_floating_point():
         return values
-    return torch.copysign(F.hardshrink(values, SUBNORMAL[values.dtype]), values)
+    return F.hardshrink(values, SUBNORMAL[values.dtype]).copysign_(values)
 
 
 def apply(values: Tensor, program: Program) -> Tensor:
@@ -60,6 +60,11 @@ def is_single(program: Program) -> bool:
     return all(STEPS[name].single for name, _ in program)
 
 
+def is_local(program: Program) -> bool:
+    """Whether every element of the result depends on its own operand only."""
+    return all(STEPS[name].local for name, _ in program)
+
+
 def _stored(result: Tensor, program: Program) -> Tensor:
     return flushed(result.to(torch.float32)) if result.is_floating_point() and needs_flush(program) else result
 
@@ -73,13 +78,22 @@ def working(values: Tensor, program: Program) -> Tensor:
     return values.to(torch.float64)
 
 
-def in_blocks(compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
-    """A computation in fp64 on operands of one shape, block by block: what it makes on the way stays in the caches. The result is fp32."""
-    flat = [o.reshape(-1) for o in operands]
-    out = torch.empty(flat[0].shape, dtype=torch.float32, device=flat[0].device)
-    for start in range(0, out.numel(), BLOCK):
-        out[start : start + BLOCK] = compute(*(f[start : start + BLOCK].to(torch.float64) for f in flat))
-    return out.reshape(operands[0].shape)
+def in_blocks(compute: Callable[..., Tensor], *operands: Tensor, dtype: torch.dtype, out: torch.dtype = torch.float32) -> Tensor:
+    """A computation in `dtype` on operands of one shape (or of one element), block by block: what it makes on the way stays in the caches."""
+    shape = next(o.shape for o in operands if o.dim())
+    flat = [o.reshape(-1) if o.dim() else o.to(dtype) for o in operands]
+    made = torch.empty(shape.numel(), dtype=out, device=flat[0].device)
+    step = BLOCK * max(1, torch.get_num_threads())
+    for start in range(0, made.numel(), step):
+        made[start : start + step] = compute(*(f[start : start + step].to(dtype) if f.dim() else f for f in flat))
+    return made.reshape(shape)
+
+
+def pays_in_blocks(dtype: torch.dtype, *operands: Tensor) -> bool:
+    """Whether computing in `dtype` on these operands is better done in blocks: they are many floats of one shape, and have to be widened."""
+    shapes = {o.shape for o in operands if o.dim()}
+    many = len(shapes) == 1 and next(iter(shapes)).numel() > 2 * BLOCK and all(o.is_floating_point() for o in operands)
+    return many and any(o.dtype is not dtype for o in operands if o.dim())
 
 
 @functools.lru_cache(maxsize=128)
@@ -106,8 +120,10 @@ def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Ten
             if step.narrow:
                 result = step.compute(x)
                 return flushed(result) if step.flush else result
-        if x.numel() >= TABLE_PAYS and all(STEPS[name].local for name, _ in program):
+        if x.numel() >= TABLE_PAYS and is_local(program) and not (wide and is_single(program)):
             return look_up(x, program, wide)
-    if x.is_floating_point() and x.numel() > 2 * BLOCK and all(STEPS[name].local for name, _ in program) and not is_single(program):
-        return in_blocks(lambda block: _stored(apply(block, program), program), x)
+    dtype = torch.float32 if is_single(program) else torch.float64
+    if pays_in_blocks(dtype, x) and is_local(program):
+        out = x.dtype if x.dtype is torch.bfloat16 and not wide else torch.float32
+        return in_blocks(lambda block: _stored(apply(block, program), program), x, dtype=dtype, out=out)
     return _stored(apply(working(x, program), program), program)
