@@ -135,6 +135,11 @@ def soft_backward(output: Tensor, grad: Tensor, *, dim: int, op: str) -> Tensor:
 # -- norms with moments
 
 
+def _picked(answers: Sequence[Tensor], wanted: Sequence[int]) -> tuple[Tensor, ...]:
+    """Of all answers those that were asked for, by their places; none named means all."""
+    return tuple(answers[i] for i in wanted) if wanted else tuple(answers)
+
+
 def _moments(x: Tensor, dims: tuple[int, ...], epsilon: float) -> tuple[Tensor, Tensor]:
     var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
     return mean, torch.rsqrt(var + epsilon)
@@ -147,11 +152,14 @@ def _affine(x: Tensor, further: dict[str, Tensor], shape: Sequence[int]) -> Tens
 
 
 @engine_function
-def layer_norm(values: Tensor, *gamma_beta: Tensor, count: int, epsilon: float, roles: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+def layer_norm(
+    values: Tensor, *gamma_beta: Tensor, count: int, epsilon: float, roles: Sequence[str] = (), wanted: Sequence[int] = ()
+) -> tuple[Tensor, ...]:
     """Normalised over the last `count` dimensions, with the mean and the inverse deviation."""
     x, dims = _wide(values), tuple(range(values.dim() - count, values.dim()))
     mean, rstd = _moments(x, dims, epsilon)
-    return _affine((x - mean) * rstd, dict(zip(roles, gamma_beta)), values.shape[-count:]), mean, rstd
+    found = _affine((x - mean) * rstd, dict(zip(roles, gamma_beta)), values.shape[-count:])
+    return _picked((found, mean, rstd), wanted)
 
 
 @engine_function
@@ -165,11 +173,13 @@ def layer_norm_input_grad(grad: Tensor, values: Tensor, mean: Tensor, rstd: Tens
 
 
 @engine_function
-def layer_norm_affine_grads(grad: Tensor, values: Tensor, mean: Tensor, rstd: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
+def layer_norm_affine_grads(
+    grad: Tensor, values: Tensor, mean: Tensor, rstd: Tensor, *, count: int, wanted: Sequence[int] = ()
+) -> tuple[Tensor, ...]:
     shape = (*values.shape[:-count], *(1,) * count)
     normal = (_wide(values) - _wide(mean).reshape(shape)) * _wide(rstd).reshape(shape)
     inner = tuple(values.shape[-count:])
-    return (_wide(grad) * normal).reshape(-1, *inner).sum(0), _wide(grad).reshape(-1, *inner).sum(0)
+    return _picked(((_wide(grad) * normal).reshape(-1, *inner).sum(0), _wide(grad).reshape(-1, *inner).sum(0)), wanted)
 
 
 def _per_channel(values: Tensor) -> tuple[int, ...]:
@@ -177,12 +187,15 @@ def _per_channel(values: Tensor) -> tuple[int, ...]:
 
 
 @engine_function
-def group_norm(values: Tensor, *gamma_beta: Tensor, groups: int, epsilon: float, roles: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+def group_norm(
+    values: Tensor, *gamma_beta: Tensor, groups: int, epsilon: float, roles: Sequence[str] = (), wanted: Sequence[int] = ()
+) -> tuple[Tensor, ...]:
     """Normalised over groups of the second dimension, with the mean and the inverse deviation of each."""
     x = _wide(values).reshape(values.shape[0], groups, -1)
     mean, rstd = _moments(x, (2,), epsilon)
     normal = ((x - mean) * rstd).reshape(values.shape)
-    return _affine(normal, dict(zip(roles, gamma_beta)), _per_channel(values)), mean, rstd
+    found = _affine(normal, dict(zip(roles, gamma_beta)), _per_channel(values))
+    return _picked((found, mean, rstd), wanted)
 
 
 @engine_function
@@ -197,11 +210,13 @@ def group_norm_input_grad(grad: Tensor, values: Tensor, mean: Tensor, rstd: Tens
 
 
 @engine_function
-def group_norm_affine_grads(grad: Tensor, values: Tensor, mean: Tensor, rstd: Tensor, *, groups: int) -> tuple[Tensor, Tensor]:
+def group_norm_affine_grads(
+    grad: Tensor, values: Tensor, mean: Tensor, rstd: Tensor, *, groups: int, wanted: Sequence[int] = ()
+) -> tuple[Tensor, ...]:
     n = values.shape[0]
     normal = (_wide(values).reshape(n, groups, -1) - _wide(mean).reshape(n, groups, 1)) * _wide(rstd).reshape(n, groups, 1)
     dims = (0, *range(2, values.dim()))
-    return (_wide(grad) * normal.reshape(values.shape)).sum(dims), _wide(grad).sum(dims)
+    return _picked(((_wide(grad) * normal.reshape(values.shape)).sum(dims), _wide(grad).sum(dims)), wanted)
 
 
 # -- products
@@ -332,8 +347,14 @@ def nll_loss_backward(target: Tensor, grad: Tensor, *further: Tensor, roles: Seq
 # -- making and picking
 
 
-def ramp(start: float, end: float, step: float) -> Tensor:
-    return start + step * torch.arange(max(0, math.ceil((end - start) / step)), dtype=torch.float64)
+def ramp(*, start: float, end: float, step: float, whole: bool) -> Tensor:
+    """Numbers from start by steps, before end."""
+    found = start + step * torch.arange(max(0, math.ceil((end - start) / step)), dtype=torch.float64)
+    return found.to(torch.int64) if whole else found
+
+
+def full(*, shape: Sequence[int], value: float, whole: bool) -> Tensor:
+    return torch.full(tuple(shape), value, dtype=torch.int64 if whole else torch.float64)
 
 
 @engine_function

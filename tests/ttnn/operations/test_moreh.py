@@ -264,3 +264,39 @@ def test_making_and_picking(device: Any) -> None:
     found = ttnn.moreh_fold(put(patches, device, layout=ttnn.ROW_MAJOR_LAYOUT), None, [4, 4], [2, 2], [1, 1], [0, 0], [2, 2])
     close(found, F.fold(patches.double(), (4, 4), (2, 2), 1, 0, 2))
     close(ttnn.moreh_abs_pow(tensor, 2.5), values.double().abs().pow(2.5))
+
+
+def golden_cases() -> dict[str, tuple[list[Any], dict[str, Any]]]:
+    x, grad = some(2, 4, 33, 5), some(2, 4, 33, 5, seed=4)
+    moment, share = some(1, 1, 2, 2, seed=5), some(1, 1, 2, 2, seed=6).abs()
+    matrix = some(33, 65)
+    return {
+        "moreh_layer_norm": ([x, 2], {}),
+        "moreh_group_norm": ([x, 2], {"are_required_outputs": [True, True, True]}),
+        "moreh_group_norm_backward": ([grad, x, moment, share, 2], {"are_required_outputs": [True, True, True]}),
+        "moreh_mean_backward": ([some(1, 65)], {"dim": 0, "keepdim": True, "input_grad_shape": [33, 65]}),
+        "moreh_norm_backward": ([matrix, some(33, 1).abs(), some(33, 1, seed=4), 2.0], {"dim": 1, "keepdim": True}),
+        "moreh_adam": ([matrix] * 2 + [some(33, 65, seed=4), matrix.abs()], {"step": 3, "lr": 0.1}),
+        "moreh_adamw": ([matrix] * 2 + [some(33, 65, seed=4), matrix.abs()], {"step": 3, "amsgrad": True}),
+        "moreh_sgd": ([matrix, some(33, 65, seed=4)], {"lr": 0.1, "momentum_initialized": False}),
+        "moreh_full_like": ([matrix, 2.5], {}),
+        "moreh_cumsum": ([matrix, 1], {}),
+        "moreh_softmin": ([matrix, 1], {}),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(golden_cases()))
+def test_golden_functions_agree(device: Any, name: str) -> None:
+    args, words = golden_cases()[name]
+    operation = getattr(ttnn, name)
+    exact = ttnn.get_golden_function(operation)(*args, **words)
+    tensors = [put(a, device) if isinstance(a, torch.Tensor) else a for a in args]
+    if "input_grad_shape" in words:
+        words = words | {"input_grad_shape": ttnn.Shape(words["input_grad_shape"])}
+    found = operation(*tensors, **words)
+    if not isinstance(found, list):
+        found, exact = [found], [exact]
+    assert len(found) == len(exact)
+    for mine, theirs in zip(found, exact):
+        if mine is not None:
+            close(mine, theirs)

@@ -16,6 +16,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.moreh.rules import BF16, check, fitting
 from ttnn.operations.rules import require
 
@@ -102,7 +103,7 @@ def _backward(
     )
 
 
-@operation("ttnn.moreh_nll_loss_backward")
+@operation("ttnn.moreh_nll_loss_backward", golden=goldens.nll_loss_backward)
 def moreh_nll_loss_backward(
     target_tensor: Tensor,
     output_grad_tensor: Tensor,
@@ -123,7 +124,7 @@ def moreh_nll_loss_backward(
     return _backward(what, target_tensor, output_grad_tensor, further, input_grad_tensor, ignore_index, memory_config)
 
 
-@operation("ttnn.moreh_nll_loss_unreduced_backward")
+@operation("ttnn.moreh_nll_loss_unreduced_backward", golden=goldens.nll_loss_unreduced_backward)
 def moreh_nll_loss_unreduced_backward(
     target_tensor: Tensor,
     output_grad_tensor: Tensor,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
-
 from tessera.engine import moreh as engine
 from tessera.formats.dtype import DataType, Layout
 from tessera.formats.shape import Shape
@@ -16,12 +14,13 @@ from tessera.runtime.device import Device
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.rules import name_of, require, require_device
 
 _MADE = (DataType.BFLOAT16, DataType.FLOAT32, DataType.INT32)
 
 
-@operation("ttnn.moreh_arange", planned=False)
+@operation("ttnn.moreh_arange", golden=goldens.arange, planned=False)
 def moreh_arange(
     start: float = 0,
     end: float = 0,
@@ -47,19 +46,8 @@ def moreh_arange(
             output.spec.volume == count and output.spec.dtype == dtype, f"{what}: output must hold {count} elements of {name_of(dtype)}"
         )
         out = output.spec
-    return launch(  # type: ignore[no-any-return]
-        "MorehArangeOperation",
-        lambda: _as(engine.ramp(start, end, step), dtype),
-        [],
-        out,
-        device=device,
-        into=output,
-        key=(start, end, step),
-    )
-
-
-def _as(values: torch.Tensor, dtype: DataType) -> torch.Tensor:
-    return values.to(torch.int64) if dtype == DataType.INT32 else values
+    attributes = {"start": start, "end": end, "step": step, "whole": dtype == DataType.INT32}
+    return launch("MorehArangeOperation", engine.ramp, [], out, attributes=attributes, device=device, into=output)  # type: ignore[no-any-return]
 
 
 def _full(
@@ -69,12 +57,12 @@ def _full(
     if dtype == DataType.INT32:
         require(-(2**31) <= value < 2**31, f"Full: fill_value {value} is out of range for INT32")
     out = TensorSpec.of(Shape.of(tuple(shape)), dtype, layout, memory_config)
-    content = int(value) if dtype == DataType.INT32 else float(value)
-    kind = torch.int64 if dtype == DataType.INT32 else torch.float64
-    return launch("FullOperation", lambda: torch.full(out.dims, content, dtype=kind), [], out, device=device, key=content)  # type: ignore[no-any-return]
+    whole = dtype == DataType.INT32
+    attributes = {"shape": out.dims, "value": int(value) if whole else float(value), "whole": whole}
+    return launch("FullOperation", engine.full, [], out, attributes=attributes, device=device)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.moreh_full", planned=False)
+@operation("ttnn.moreh_full", golden=goldens.full, planned=False)
 def moreh_full(
     shape: Sequence[int],
     fill_value: float,
@@ -88,7 +76,7 @@ def moreh_full(
     return _full(list(shape), fill_value, dtype, layout, device, memory_config)
 
 
-@operation("ttnn.moreh_full_like", planned=False)
+@operation("ttnn.moreh_full_like", golden=goldens.full_like, planned=False)
 def moreh_full_like(
     input: Tensor,
     fill_value: float,
@@ -105,7 +93,7 @@ def moreh_full_like(
     return _full(spec.dims, fill_value, spec.dtype if dtype is None else dtype, wanted, device, config)
 
 
-@operation("ttnn.moreh_getitem")
+@operation("ttnn.moreh_getitem", golden=goldens.getitem)
 def moreh_getitem(
     input: Tensor | None = None,
     index_tensors: Sequence[Tensor] = (),
@@ -150,7 +138,7 @@ def moreh_getitem(
     return launch("MorehGetItemOperation", engine.getitem, [input, *index_tensors], out, attributes={"dims": dims}, into=output)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.moreh_fold")
+@operation("ttnn.moreh_fold", golden=goldens.fold)
 def moreh_fold(
     input: Tensor,
     output: Tensor | None = None,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from tessera.engine import moreh as engine
 from tessera.engine.choice import EngineFunction
 from tessera.formats.dtype import Layout
@@ -19,6 +17,7 @@ from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.moreh.rules import BF16, check, fitting
 from ttnn.operations.rules import require
 
@@ -32,34 +31,23 @@ def _affine(what: str, count: int, **vectors: Tensor | None) -> tuple[tuple[str,
     return tuple(given), list(given.values())
 
 
-def _choose(name: str, compute: EngineFunction, inputs: list[Tensor], wanted: list[TensorSpec | None], **words: Any) -> Outputs:
-    """Launch for the outputs that are wanted; the engine function answers all of them."""
-    indices = tuple(i for i, spec in enumerate(wanted) if spec is not None)
-    into, attributes = words.pop("into"), words
+def _choose(
+    name: str, compute: EngineFunction, inputs: list[Tensor], wanted: list[TensorSpec | None], into: Outputs, **attributes: Any
+) -> Outputs:
+    """Launch for the outputs that are wanted, each in its place."""
+    places = tuple(i for i, spec in enumerate(wanted) if spec is not None)
     made = launch(
         name,
-        _Some(compute, indices),  # type: ignore[arg-type]
+        compute,
         inputs,
-        [wanted[i] for i in indices],  # type: ignore[misc]
-        attributes=attributes,
-        into=[into[i] for i in indices],
-        key=indices,
+        [spec for spec in wanted if spec is not None],
+        attributes={**attributes, "wanted": places},
+        into=[into[i] for i in places],
     )
     found: Outputs = [None] * len(wanted)
-    for index, tensor in zip(indices, made):
-        found[index] = tensor
+    for place, tensor in zip(places, made):
+        found[place] = tensor
     return found
-
-
-class _Some:
-    """An engine function of which only some answers are kept."""
-
-    def __init__(self, compute: EngineFunction, indices: tuple[int, ...]) -> None:
-        self.compute, self.indices = compute, indices
-
-    def __call__(self, *values: torch.Tensor, **attributes: Any) -> tuple[torch.Tensor, ...]:
-        answers = self.compute(*values, **attributes)
-        return tuple(answers[i] for i in self.indices)
 
 
 # -- layer norm
@@ -72,7 +60,7 @@ def _check_dims(what: str, spec: TensorSpec, count: int) -> None:
     require(count <= rank, f"{what}: normalized_dims={count} is out of range for a tensor of rank {rank}")
 
 
-@operation("ttnn.moreh_layer_norm")
+@operation("ttnn.moreh_layer_norm", golden=goldens.layer_norm)
 def moreh_layer_norm(
     input: Tensor,
     normalized_dims: int,
@@ -115,7 +103,7 @@ def _product(dims: Sequence[int]) -> int:
     return count
 
 
-@operation("ttnn.moreh_layer_norm_backward")
+@operation("ttnn.moreh_layer_norm_backward", golden=goldens.layer_norm_backward)
 def moreh_layer_norm_backward(
     output_grad: Tensor,
     input: Tensor,
@@ -159,7 +147,7 @@ def moreh_layer_norm_backward(
 # -- group norm
 
 
-@operation("ttnn.moreh_group_norm")
+@operation("ttnn.moreh_group_norm", golden=goldens.group_norm)
 def moreh_group_norm(
     input: Tensor,
     num_groups: int,
@@ -203,7 +191,7 @@ def moreh_group_norm(
     )
 
 
-@operation("ttnn.moreh_group_norm_backward")
+@operation("ttnn.moreh_group_norm_backward", golden=goldens.group_norm_backward)
 def moreh_group_norm_backward(
     output_grad: Tensor,
     input: Tensor,

@@ -10,6 +10,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.moreh.rules import BF16, check, fitting
 from ttnn.operations.rules import require
 
@@ -45,7 +46,7 @@ def _adam(
     return [*made, *([] if amsgrad else [None])]
 
 
-@operation("ttnn.moreh_adam", planned=False)
+@operation("ttnn.moreh_adam", golden=goldens.adam, planned=False)
 def moreh_adam(
     param_in: Tensor,
     grad: Tensor,
@@ -74,7 +75,7 @@ def moreh_adam(
     return _adam("moreh_adam", BF16, False, inputs, max_exp_avg_sq_in, ready, memory_config, numbers)
 
 
-@operation("ttnn.moreh_adamw", planned=False)
+@operation("ttnn.moreh_adamw", golden=goldens.adamw, planned=False)
 def moreh_adamw(
     param_in: Tensor,
     grad: Tensor,
@@ -119,7 +120,7 @@ def _numbers(
     }
 
 
-@operation("ttnn.moreh_sgd", planned=False)
+@operation("ttnn.moreh_sgd", golden=goldens.sgd, planned=False)
 def moreh_sgd(
     param_in: Tensor,
     grad: Tensor,

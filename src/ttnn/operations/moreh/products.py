@@ -14,6 +14,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.moreh.rules import BF16, check, fitting
 from ttnn.operations.rules import name_of, require
 
@@ -89,7 +90,7 @@ def moreh_matmul(
     return _matmul("moreh_matmul", input, other, transpose_input, transpose_other, bias, output, memory_config)
 
 
-@operation("ttnn.moreh_matmul_backward")
+@operation("ttnn.moreh_matmul_backward", golden=goldens.matmul_backward)
 def moreh_matmul_backward(
     output_grad: Tensor,
     input_a: Tensor,
@@ -127,7 +128,7 @@ def moreh_bmm(
     return _matmul("moreh_bmm", input, mat2, False, False, None, output, memory_config)
 
 
-@operation("ttnn.moreh_bmm_backward")
+@operation("ttnn.moreh_bmm_backward", golden=goldens.bmm_backward)
 def moreh_bmm_backward(
     output_grad: Tensor,
     input: Tensor,
@@ -174,7 +175,7 @@ def moreh_linear(
     return _matmul("moreh_linear", input, weight, False, True, bias, output, memory_config)
 
 
-@operation("ttnn.moreh_linear_backward")
+@operation("ttnn.moreh_linear_backward", golden=goldens.linear_backward)
 def moreh_linear_backward(
     output_grad: Tensor,
     input: Tensor,
@@ -241,7 +242,7 @@ def moreh_dot(
     return launch("MorehDotOperation", engine.dot, [input_tensor_a, input_tensor_b], out, into=output)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.moreh_dot_backward")
+@operation("ttnn.moreh_dot_backward", golden=goldens.dot_backward)
 def moreh_dot_backward(
     output_grad: Tensor,
     input: Tensor,

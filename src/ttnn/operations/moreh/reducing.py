@@ -14,6 +14,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.moreh import goldens
 from ttnn.operations.moreh.rules import BF16, WHOLE, check, fitting, named_dims, real_dims, reduced_shape
 from ttnn.operations.reduction.running import accumulate
 from ttnn.operations.rules import require
@@ -145,7 +146,7 @@ def moreh_sum_backward(
     return launch("MorehSumBackwardOperation", engine.spread, [output_grad], out, attributes=attributes, into=input_grad)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.moreh_mean_backward")
+@operation("ttnn.moreh_mean_backward", golden=goldens.mean_backward)
 def moreh_mean_backward(
     output_grad: Tensor,
     *,
@@ -169,7 +170,7 @@ def moreh_mean_backward(
     return launch("MorehMeanBackwardOperation", engine.spread, [output_grad], out, attributes=attributes, into=input_grad)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.moreh_norm_backward")
+@operation("ttnn.moreh_norm_backward", golden=goldens.norm_backward)
 def moreh_norm_backward(
     input: Tensor,
     output: Tensor,
@@ -213,7 +214,7 @@ def moreh_cumsum_backward(
 # -- clipping
 
 
-@operation("ttnn.moreh_clip_grad_norm", planned=False)
+@operation("ttnn.moreh_clip_grad_norm", golden=goldens.clip_grad_norm, planned=False)
 def moreh_clip_grad_norm(
     inputs: Sequence[Tensor],
     max_norm: float,

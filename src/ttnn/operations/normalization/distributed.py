@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from tessera.engine import norm as engine
 from tessera.formats.dtype import DataType, Layout
 from tessera.memory.config import MemoryConfig
@@ -98,17 +100,27 @@ def _declare(kind: str, centered: bool) -> tuple[Operation, Operation]:
             attributes={"epsilon": epsilon, "centered": centered, "roles": tuple(roles)},
         )
 
+    def golden_before(input_tensor: torch.Tensor, *, residual_input_tensor: torch.Tensor | None = None, **_: Any) -> torch.Tensor:
+        further = [] if residual_input_tensor is None else [residual_input_tensor]
+        return engine.row_sums(input_tensor, *further, centered=centered).to(input_tensor.dtype)  # type: ignore[no-any-return]
+
+    def golden_after(
+        input_tensor: torch.Tensor,
+        stats: torch.Tensor,
+        *,
+        epsilon: float = 1e-12,
+        weight: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        **_: Any,
+    ) -> torch.Tensor:
+        given = {role: t for role, t in (("weight", weight), ("bias", bias)) if t is not None}
+        found = engine.norm_by_sums(input_tensor, stats, *given.values(), epsilon=epsilon, centered=centered, roles=tuple(given))
+        return found.to(input_tensor.dtype)  # type: ignore[no-any-return]
+
     before.__doc__ = "The sums of one chip's part of each row."
     after.__doc__ = "One chip's part of each row, normalised by the sums of all."
-    first = operation(f"ttnn.{kind}_pre_all_gather", golden=lambda input_tensor, **_: engine.row_sums(input_tensor, centered=centered))(
-        before
-    )
-    second = operation(
-        f"ttnn.{kind}_post_all_gather",
-        golden=lambda input_tensor, stats, epsilon=1e-12, **_: engine.norm_by_sums(
-            input_tensor, stats, epsilon=epsilon, centered=centered, roles=()
-        ),
-    )(after)
+    first = operation(f"ttnn.{kind}_pre_all_gather", golden=golden_before)(before)
+    second = operation(f"ttnn.{kind}_post_all_gather", golden=golden_after)(after)
     return first, second
 
 

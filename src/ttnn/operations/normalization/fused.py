@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from tessera.engine import norm as engine
 from tessera.formats.dtype import DataType, Layout
 from tessera.memory.config import MemoryConfig
@@ -17,7 +19,21 @@ from ttnn.operations.rules import like, require, require_device
 from ttnn.types import FabricConfig
 
 
-@operation("ttnn.fused_rms_minimal", planned=False)
+def _golden(
+    input_tensor: torch.Tensor,
+    *_: Any,
+    residual_input_tensor: torch.Tensor | None = None,
+    epsilon: float = 1e-12,
+    weight: torch.Tensor | None = None,
+    **__: Any,
+) -> torch.Tensor:
+    """The whole rows at once."""
+    x = input_tensor if residual_input_tensor is None else input_tensor + residual_input_tensor
+    found = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon)
+    return found if weight is None else found * weight.reshape(-1)
+
+
+@operation("ttnn.fused_rms_minimal", golden=_golden, planned=False)
 def fused_rms_minimal(
     input_tensor: Tensor,
     program_config: Any,

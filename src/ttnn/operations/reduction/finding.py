@@ -214,7 +214,20 @@ def sort(
     )
 
 
-@operation("ttnn.sampling", planned=False)
+def _golden_sampling(
+    input_values_tensor: torch.Tensor,
+    input_indices_tensor: torch.Tensor,
+    k: torch.Tensor,
+    p: torch.Tensor,
+    temp: torch.Tensor,
+    *,
+    seed: int | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    return engine.sample(input_values_tensor, input_indices_tensor, k, p, temp, seed=seed or 0)  # type: ignore[no-any-return]
+
+
+@operation("ttnn.sampling", golden=_golden_sampling, planned=False)
 def sampling(
     input_values_tensor: Tensor,
     input_indices_tensor: Tensor,

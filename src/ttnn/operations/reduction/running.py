@@ -70,11 +70,10 @@ def accumulate(
 
 
 def _golden(name: str) -> Any:
-    def golden(
-        input_tensor: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None, reverse_order: bool = False, **_: Any
-    ) -> torch.Tensor:
-        turned = input_tensor.flip(dim) if reverse_order else input_tensor
-        found: torch.Tensor = ROWS[name][1](turned, dim, dtype=dtype)
+    def golden(*operands: Any, dtype: torch.dtype | None = None, reverse_order: bool = False, **words: Any) -> torch.Tensor:
+        given = [*operands, *(words[w] for w in ("input", "input_tensor", "dim") if w in words)]
+        values, dim = given[0], int(given[1])
+        found: torch.Tensor = ROWS[name][1](values.flip(dim) if reverse_order else values, dim, dtype=dtype)
         return found.flip(dim) if reverse_order else found
 
     return golden
