@@ -11,7 +11,9 @@ OFFICIAL_COMPILER := $(OFFICIAL)/lib/python3.12/site-packages/ttnn/runtime/sfpi/
 .PHONY: demo test test-all interop lint docs coverage install bench clean
 .DEFAULT_GOAL := demo
 
+# Compiled ahead, so that `import ttnn` is quick even where Python may not write its caches.
 install: $(STAMP)
+	@$(BIN)/python -m compileall -q src
 
 # torch first and alone: a range that pip resolves freely would bring the CUDA build. No build isolation for the same reason.
 $(STAMP): pyproject.toml constraints.txt $(shell find native -type f 2>/dev/null)

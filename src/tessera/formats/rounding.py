@@ -109,8 +109,10 @@ def host_convert(values: torch.Tensor, dtype: DataType | Format, tile: Tile | No
     row = _row(dtype)
     if row.kind != "int" or not values.is_floating_point():
         grid = to_grid(values, row, tile)
-        if grid.dtype is torch.bfloat16 and values.dtype is torch.float32 and row.kind == "float" and (nan := values.isnan()).any():
-            # A NaN keeps its upper bits; torch's vectorized conversion makes all of them 0xFFFF.
+        if grid.dtype is torch.bfloat16 and values.dtype is torch.float32 and row.kind == "float" and grid.sum().isnan():
+            # A NaN keeps its upper bits; torch's vectorized conversion makes all of them 0xFFFF. The sum, which is one pass over half of the
+            # bytes, is NaN wherever one may be.
+            nan = values.isnan()
             grid.view(torch.int16)[nan] = (values.contiguous().view(torch.int32)[nan] >> 16).to(torch.int16) | 0x40
         return grid
     low, high = -(1 << 31), (1 << 32) if row.bits == 32 and row.low == 0 else (1 << 31)
