@@ -7,6 +7,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
+
+from tessera.graph.frontends.aten import make_node
 from tessera.graph.ir import Epoch, Graph, Kind, Node
 
 # Activations the matmul engine can apply on the way out, and the attributes under which they may be fused.
@@ -88,23 +91,35 @@ class FusePatterns:
         if scores.op != "matmul" or scores.attrs or len(scores.inputs) != 2 or not self._alone(scores, users, outside):
             return False
         query, turned = scores.inputs
-        if len(turned.shape) != 4 or turned.kind is not Kind.OP or not _swaps_last(turned):
+        if not len(turned.shape) == len(query.shape) == len(value.shape) == 4:
             return False
-        key = turned.inputs[0]
-        if not (query.shape[:2] == key.shape[:2] == value.shape[:2]) or query.shape[-1] != value.shape[-1]:
+        if not (query.shape[:2] == turned.shape[:2] == value.shape[:2]) or query.shape[-1] != value.shape[-1]:
             return False
         if mask is not None and not (mask.dtype is query.dtype and _fits(mask.shape, softmax.shape)):
             return False
+        key = _turn_back(graph, turned, softmax)
         node.op, node.attrs = "attention", {"scale": scale}
         node.inputs = [query, key, value] + ([mask] if mask is not None else [])
         node.tags["fused"] = softmax.name
         return True
 
 
-def _swaps_last(node: Node) -> bool:
-    if node.op == "transpose":
-        return {node.attrs["dim0"] % 4, node.attrs["dim1"] % 4} == {2, 3}
-    return node.op == "permute" and [d % 4 for d in node.attrs["dims"]] == [0, 1, 3, 2]
+def _turn_back(graph: Graph, turned: Node, before: Node) -> Node:
+    """`turned` with its last two dimensions swapped; one permutation with the one that made it, or none at all."""
+    order = [0, 1, 2, 3]
+    source = turned
+    if turned.kind is Kind.OP and turned.op == "transpose":
+        a, b = turned.attrs["dim0"] % 4, turned.attrs["dim1"] % 4
+        order[a], order[b] = order[b], order[a]
+        source = turned.inputs[0]
+    elif turned.kind is Kind.OP and turned.op == "permute":
+        order, source = [d % 4 for d in turned.attrs["dims"]], turned.inputs[0]
+    order = [order[0], order[1], order[3], order[2]]
+    if order == [0, 1, 2, 3]:
+        return source
+    shape = tuple(source.shape[d] for d in order)
+    example = torch.empty(shape, dtype=source.dtype, device="meta")
+    return graph.add(make_node(f"{turned.name}.back", "permute", [source], {"dims": order}, example, source=turned.source), before=before)
 
 
 def _fits(shape: tuple[int, ...], scores: tuple[int, ...]) -> bool:
