@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
+from tessera.engine.attention import scaled_dot_product
 from tessera.engine.caches import read_pages
 from tessera.engine.choice import engine_function
 
@@ -112,41 +113,76 @@ def decode(
     Without values, those are the first `width` columns of the keys. A negative place answers zeros.
     """
     given = _named(further, roles)
-    v = given.get("v")
-    if "pages" in given:
-        if block is not None and heads is not None:
-            k = k.reshape(k.shape[0], heads, block, -1)
-            v = None if v is None else v.reshape(v.shape[0], heads, block, -1)
-        k = read_pages(k, given["pages"])
-        v = None if v is None else read_pages(v, given["pages"])
-    values = k[..., :width] if v is None else v
-    users = q.shape[1]
-    if k.shape[0] == 1 and users > 1:
-        k, values = k.expand(users, -1, -1, -1), values.expand(users, -1, -1, -1)
-    k, values = k[:users], values[:users]
-    seen = None
+    v, users = given.get("v"), q.shape[1]
+    where = None
     if causal:
         where = (
             given["places"].flatten()[:users].to(torch.int64)
             if "places" in given
             else torch.tensor(list(places[:users]), dtype=torch.int64)
         )
-        where = where.to(q.device)
-        where = torch.where(where >= 2**31, -1, where)[:, None, None, None]
+        where = torch.where(where >= 2**31, -1, where)
         if modulo:
             # A ring holds the last `modulo` keys, wherever they stand: all are seen once it is full.
             where = torch.where(where >= modulo, modulo - 1, where)
-        column = torch.arange(k.shape[-2], device=q.device)
-        seen = column <= where
-        if window is not None:
-            seen &= column > where - window
+    if "pages" in given:
+        if block is not None and heads is not None:
+            k, v = (t if t is None else t.reshape(t.shape[0], heads, block, -1) for t in (k, v))
+        pages = given["pages"][:users]
+        if where is not None:
+            pages = pages[:, : int(where.max()) // k.shape[-2] + 1]
+        k = read_pages(k, pages)
+        v = None if v is None else read_pages(v, pages)
+    if where is not None and v is not None and not given.keys() & {"mask", "sink"} and _is_long(q, k, v, where):
+        return _each(q, k, v, where.tolist(), scale, window)
+    values = k[..., :width] if v is None else v
+    if k.shape[0] == 1 and users > 1:
+        k, values = k.expand(users, -1, -1, -1), values.expand(users, -1, -1, -1)
+    k, values = k[:users], values[:users]
+    seen = None
+    if where is not None:
+        place = where.to(q.device)[:, None, None, None]
         longest = max(int(where.max()) + 1, 1)
-        k, values, seen = k[..., :longest, :], values[..., :longest, :], seen[..., :longest]
+        k, values = k[..., :longest, :], values[..., :longest, :]
+        column = torch.arange(k.shape[-2], device=q.device)
+        seen = column <= place
+        if window is not None:
+            seen &= column > place - window
     mask = given.get("mask")
     if mask is not None:  # [users, 1, heads, keys]: heads are the rows of a decode step
         mask = _wide(mask)[..., : k.shape[-2]].transpose(1, 2)[:, : q.shape[2]]
     sink = sink_of(given["sink"], q.shape[2]) if "sink" in given else None
     return attend(q[0].unsqueeze(2), k, values, seen, mask, sink, scale=scale).transpose(1, 2).transpose(0, 1)
+
+
+#: Elements of keys from which on a user's head is worth a call of its own.
+LONG = 1 << 14
+
+
+def _is_long(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, where: torch.Tensor) -> bool:
+    if any(t.dtype is not torch.bfloat16 or not t.is_contiguous() for t in (q, k, v)):
+        return False
+    return float(where.to(torch.float32).mean()) * k.shape[-1] >= LONG
+
+
+def _each(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, places: Sequence[int], scale: float | None, window: int | None
+) -> torch.Tensor:
+    """Every user's every shared head by itself: its keys are one run of memory, read where they lie and only as far as they are seen."""
+    shared = k.shape[1]
+    out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=q.dtype, device=q.device)
+    groups = q.unflatten(2, (shared, -1))
+    for user, place in enumerate(places):
+        first = 0 if window is None else max(0, place + 1 - window)
+        end = min(place + 1, k.shape[-2])
+        if first >= end:
+            continue
+        source = user if k.shape[0] > 1 else 0
+        for head in range(shared):
+            keys, values = (t[source, head, first:end][None, None] for t in (k, v))
+            result = scaled_dot_product(groups[0, user, head][None, None], keys, values, scale=scale)
+            out[0, user].unflatten(0, (shared, -1))[head] = result[0, 0].to(out.dtype)
+    return out
 
 
 @engine_function

@@ -91,6 +91,18 @@ def test_decode(device: Any, given: str) -> None:
     close(result, plain(q[0].unsqueeze(2), k, v, seen).squeeze(2).unsqueeze(0))
 
 
+@pytest.mark.parametrize("window", [None, 100])
+def test_decode_of_long_texts(device: Any, window: int | None) -> None:
+    q, k, v = random(1, 2, 8, 128), random(2, 2, 512, 128, seed=1), random(2, 2, 512, 128, seed=2)
+    places, column = torch.tensor([500, 20]), torch.arange(512)
+    result = ttnn.transformer.scaled_dot_product_attention_decode(
+        *(put(t, device) for t in (q, k, v)), cur_pos=places.tolist(), sliding_window_size=window
+    )
+    place = places[:, None, None, None]
+    seen = (column <= place) & (column > place - (window or 1000))
+    close(result, plain(q[0].unsqueeze(2), k, v, seen).squeeze(2).unsqueeze(0))
+
+
 def test_decode_of_nobody_is_zero(device: Any) -> None:
     q, k = random(1, 2, 8, 64), random(2, 8, 32, 64, seed=1)
     result = ttnn.to_torch(
