@@ -21,6 +21,7 @@ from tessera.graph.executor import evaluate
 from tessera.graph.formats import DataFormat
 from tessera.graph.ir import Epoch, Graph, GraphError, Kind
 from tessera.graph.passes.formats import PrecisionRule
+from tessera.graph.passes.optimize import AppendOptimizer
 from tessera.graph.passes.place import CHIPS, Chip
 
 if TYPE_CHECKING:
@@ -99,8 +100,18 @@ def options_for(device: TTDevice, config: CompilerConfig, training: bool, microb
         epoch_breaks=frozenset(n for n in config.op_names_to_epoch_break if isinstance(n, str)),
         op_sizes=sizes,  # type: ignore[arg-type]
         microbatch=microbatch,
+        optimizer=_optimizer(device) if training else None,
         inputs_on_host=config.input_queues_on_host,
         outputs_on_host=config.output_queues_on_host,
+    )
+
+
+def _optimizer(device: TTDevice) -> AppendOptimizer | None:
+    if device.optimizer is None:
+        return None
+    narrow = chip_of(device).arch == "grayskull"
+    return AppendOptimizer(
+        device.optimizer.step, tuple(device.optimizer.get_optimizer_state_keys()), device.fp32_fallback if narrow else DataFormat.Float32
     )
 
 

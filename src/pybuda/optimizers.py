@@ -47,7 +47,7 @@ class Optimizer:
         return self.type
 
     def initial_state(self, parameter: Tensor) -> State:
-        return {k: torch.zeros((), dtype=torch.float32) if k == "step" else torch.zeros_like(parameter) for k in self.state_keys}
+        return {k: torch.zeros((), dtype=torch.float64) if k == "step" else torch.zeros_like(parameter) for k in self.state_keys}
 
     def step(self, parameter: Tensor, gradient: Tensor, lr: float, state: State) -> tuple[Tensor, State]:
         raise NotImplementedError
@@ -108,8 +108,8 @@ class Adam(Optimizer):
         mean = state["mean"] + (gradient - state["mean"]) * (1 - self.beta1)
         variance = state["variance"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         if self.bias_correction:
-            one, two = 1 - self.beta1 ** float(count), 1 - self.beta2 ** float(count)
-            update = (mean * (lr / one)) / (variance.sqrt() / two**0.5 + self.epsilon)
+            one, two = 1 - torch.pow(self.beta1, count), 1 - torch.pow(self.beta2, count)
+            update = mean * (lr / one) / (variance.sqrt() / torch.sqrt(two) + self.epsilon)
         else:
             update = (mean * lr) / (variance.sqrt() + self.epsilon)
         return parameter - update, {"mean": mean, "variance": variance, "step": count}
@@ -167,7 +167,7 @@ class LAMB(Optimizer):
         variance = state["variance"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         top, bottom = mean, variance
         if self.correction:
-            top, bottom = mean / (1 - self.beta1 ** float(count)), variance / (1 - self.beta2 ** float(count))
+            top, bottom = mean / (1 - torch.pow(self.beta1, count)), variance / (1 - torch.pow(self.beta2, count))
         direction = top / (bottom.sqrt() + self.eps) + parameter * self.weight_decay
         size, length = parameter.norm().clamp(*self.clip_value), direction.norm()
         trust = torch.where((size > 0) & (length > 0), size / length, torch.ones_like(size))

@@ -110,10 +110,35 @@ def test_training_netlists_have_backward_programs():
     pybuda.initialize_pipeline(training=True, sample_inputs=(torch.randn(2, 64),), sample_targets=(torch.randn(2, 8),))
     netlist = yaml.safe_load(tt0.get_compiled_results().netlist)
     names = [next(iter(p)) for p in netlist["programs"]]
-    assert names == ["run_fwd_0", "run_bwd_0"]
+    assert names == ["run_fwd_0", "run_bwd_0", "run_opt_0"]
+    step = netlist["graphs"][next(name for name in netlist["graphs"] if name.startswith("opt_"))]
+    assert netlist["queues"]["0.weight"]["input"] in step, "what the optimizer makes goes back into the parameter's queue"
+    assert any("grad_acc_0.weight" in op["inputs"] for op in step.values() if isinstance(op, dict))
     assert "grad_acc_0.weight" in netlist["queues"]
     param = next(step["param"] for step in netlist["programs"][1]["run_bwd_0"] if isinstance(step, dict) and "param" in step)
     assert param == ["$p_loop_count", "$p_zero_grad"]
+
+
+@pytest.mark.parametrize(
+    "optimizer", [pybuda.optimizers.Adam(0.1), pybuda.optimizers.AdamW(), pybuda.optimizers.LAMB(correction=True), pybuda.optimizers.LARS()]
+)
+def test_every_optimizer_is_a_graph_that_steps_as_it_does(optimizer):
+    from tessera.graph.executor import evaluate_nodes
+    from tessera.graph.ir import Kind
+
+    tt0 = pybuda.TTDevice("tt0", module=pybuda.PyTorchModule("net", nn.Linear(8, 4)), optimizer=optimizer)
+    tt0.place_loss_module(pybuda.PyTorchModule("loss", nn.MSELoss()))
+    pybuda.initialize_pipeline(training=True, sample_inputs=(torch.randn(2, 8),), sample_targets=(torch.randn(2, 4),))
+    graph = tt0.get_compiled_results().lowered_graph
+    value, gradient = graph["weight"].value.detach(), torch.randn(4, 8)
+    state = {k: v + 0.5 if k != "step" else v + 2 for k, v in optimizer.initial_state(value).items()}
+    wanted, after = optimizer.step(value, gradient, optimizer.learning_rate, state)
+    given = {graph["weight"]: value, graph.gradients["weight"]: gradient, graph["learning_rate"]: torch.tensor(optimizer.learning_rate)}
+    given |= {graph[f"weight.{k}"]: v.float() for k, v in state.items()}
+    results = evaluate_nodes(graph, given, [graph.optimized["weight"], *(graph.optimized[f"weight.{k}"] for k in state)])
+    for got, want in zip(results, [wanted, *(after[k] for k in state)]):
+        torch.testing.assert_close(got.float(), want.float(), rtol=1e-5, atol=1e-6)
+    assert all(n.kind is Kind.OPTIMIZER for n in graph.nodes if n.name.startswith("weight."))
 
 
 def test_rectangles_of_an_epoch_do_not_overlap(models):

@@ -14,6 +14,7 @@ from tessera.graph.passes import AssignFormats, Autograd, Decompose, EraseInvers
 from tessera.graph.passes.formats import PrecisionRule
 from tessera.graph.passes.lower import lower
 from tessera.graph.passes.netlist import write_netlist
+from tessera.graph.passes.optimize import AppendOptimizer
 from tessera.graph.passes.place import Chip, Placement, place
 
 
@@ -64,7 +65,7 @@ class Options:
     microbatch: int = 1
     inputs_on_host: bool = True
     outputs_on_host: bool = True
-    optimizer_states: tuple[str, ...] = ()  # names of the optimizer's state per parameter, for the netlist's queues
+    optimizer: AppendOptimizer | None = None
 
 
 @dataclass
@@ -125,7 +126,11 @@ def compile_graph(graph: Graph, options: Options | None = None, watch: Watch | N
             if watch is not None:
                 watch(depth, one.name, graph)
         done.reached = depth
-    done.lowered = lower(graph)
+    whole = graph
+    if options.optimizer is not None and graph.gradients:
+        whole = graph.copy()
+        options.optimizer.apply(whole)
+    done.lowered = lower(whole)
     if watch is not None:
         watch(CompileDepth.BUDA_GRAPH_PRE_PLACER, "lower", done.lowered)
     if options.depth.value >= CompileDepth.BALANCER_PASS.value:

@@ -121,3 +121,17 @@ def evaluate(graph: Graph, values: Mapping[str, Tensor] | Sequence[Tensor], exac
     names = [n.name for n in [*runner.inputs, *runner.targets]]
     given = [values[n] for n in names] if isinstance(values, Mapping) else list(values)
     return runner.forward(given)
+
+
+def evaluate_nodes(graph: Graph, given: Mapping[Node, Tensor], wanted: Sequence[Node]) -> list[Tensor]:
+    """The values of some nodes from the values of others, without formats: a look at any part of a graph."""
+    needed: set[Node] = set()
+    stack = list(wanted)
+    while stack:
+        node = stack.pop()
+        if node not in needed and node not in given:
+            needed.add(node)
+            stack += node.inputs
+    plan = Builder(exact=True).build(f"{graph.name}.part", [n for n in graph.nodes if n in needed], list(given), wanted)
+    with torch.no_grad():
+        return list(plan(*given.values()))

@@ -116,6 +116,7 @@ class Graph:
         self.losses: list[Node] = []
         self.updates: list[tuple[str, Node]] = []  # buffers a forward pass writes: (parameter name, new value)
         self.gradients: dict[str, Node] = {}  # parameter or input name -> its gradient (after autograd)
+        self.optimized: dict[str, Node] = {}  # parameter or optimizer state -> its value after a step
         self._names: dict[str, Node] = {}
         self._counters: dict[str, int] = {}
 
@@ -181,7 +182,7 @@ class Graph:
 
     def kept(self) -> set[Node]:
         """Nodes that somebody outside the graph reads."""
-        return {*self.outputs, *self.losses, *(n for _, n in self.updates), *self.gradients.values()}
+        return {*self.outputs, *self.losses, *(n for _, n in self.updates), *self.gradients.values(), *self.optimized.values()}
 
     # changing ---------------------------------------------------------------------------------------------------------
 
@@ -193,6 +194,7 @@ class Graph:
         self.losses = [new if n is old else n for n in self.losses]
         self.updates = [(name, new if n is old else n) for name, n in self.updates]
         self.gradients = {name: new if n is old else n for name, n in self.gradients.items()}
+        self.optimized = {name: new if n is old else n for name, n in self.optimized.items()}
 
     def rename(self, node: Node, name: str) -> None:
         del self._names[node.name]
@@ -252,6 +254,7 @@ class Graph:
         twin.losses = [seen[n] for n in self.losses]
         twin.updates = [(name, seen[n]) for name, n in self.updates]
         twin.gradients = {name: seen[n] for name, n in self.gradients.items()}
+        twin.optimized = {name: seen[n] for name, n in self.optimized.items()}
         return twin
 
     # saying -----------------------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ def _source_name(node: Node, source: Node, placement: Placement) -> str:
     own, other = placement.ops[node.name], placement.ops.get(source.name)
     if other is None or other.epoch == own.epoch:
         return source.name
+    if node.epoch is Epoch.OPTIMIZER and source.name in placement.accumulators:
+        return placement.accumulators[source.name]
     return f"e2e_{source.name}_0"
 
 

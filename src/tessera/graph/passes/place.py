@@ -85,6 +85,7 @@ class Placement:
     queues: dict[str, Queue]
     epoch_kinds: list[Epoch]
     used: list[int]
+    accumulators: dict[str, str] = field(default_factory=dict)  # a parameter's gradient -> the queue that gathers it
 
     @property
     def epoch_count(self) -> int:
@@ -241,7 +242,8 @@ def place(
             one.at, one.epoch = at, len(kinds) - 1
             placed[node.name] = one
     queues, used = _queues(graph, chip, placed, inputs_on_host, outputs_on_host, microbatch)
-    return Placement(chip, placed, queues, kinds, used)
+    accumulators = {g.name: f"grad_acc_{name}" for name, g in graph.gradients.items() if graph[name].kind is Kind.PARAMETER}
+    return Placement(chip, placed, queues, kinds, used, accumulators)
 
 
 _GROUPS = {
@@ -287,6 +289,7 @@ def _queues(
         queues[queue.name] = queue
 
     users = graph.users()
+    accumulators = {g.name for name, g in graph.gradients.items() if graph[name].kind is Kind.PARAMETER}
     for node in graph.nodes:
         if not node.kind.is_source or not users[node]:
             continue
@@ -298,11 +301,20 @@ def _queues(
         block = blocked(shape, _spread(shape, reader) if static else (1, 1))
         allocate(
             Queue(
-                node.name, "HOST", group, block, node.format, 1 if static else 2 * microbatch, location, kind="ram" if static else "queue"
+                node.name,
+                graph.optimized[node.name].name if node.name in graph.optimized else "HOST",
+                group,
+                block,
+                node.format,
+                1 if static else 2 * microbatch,
+                location,
+                kind="ram" if static else "queue",
             )
         )
     for node in graph.ops():
         own = placed[node.name]
+        if node.name in accumulators:
+            continue  # an optimizer reads it from its accumulator
         later = sorted({placed[u.name].epoch for u in users[node] if u.name in placed and placed[u.name].epoch != own.epoch})
         if later:
             allocate(Queue(f"e2e_{node.name}_0", node.name, "epoch_to_epoch", own.block, node.format, 2 * microbatch, "dram"))
