@@ -248,6 +248,42 @@ def latent(
 
 
 @engine_function
+def chosen_blocks(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    indices: torch.Tensor,
+    *,
+    block: int,
+    start: int | None,
+    scale: float | None = None,
+    user: int | None = None,
+) -> torch.Tensor:
+    """Every query sees the keys of the blocks that its line of `indices` names, up to its own place when the chunk's `start` is known. Names of no block are
+    passed over."""
+    if user is not None:
+        k, v = k[user : user + 1], v[user : user + 1]
+    keys, count = k.shape[-2], -(-k.shape[-2] // block)
+    named = indices.to(torch.int64)
+    chosen = torch.zeros(*named.shape[:-1], count + 1, dtype=torch.bool, device=q.device)
+    chosen.scatter_(-1, torch.where((named < 0) | (named >= count), count, named), True)
+    seen = chosen[..., :count].repeat_interleave(block, dim=-1)[..., :keys]
+    if start is not None:
+        seen &= torch.arange(keys, device=q.device) <= torch.arange(q.shape[-2], device=q.device)[:, None] + start
+    seen = seen.repeat_interleave(q.shape[1] // seen.shape[1], dim=1)
+    return attend(q, k, v, seen, scale=scale)
+
+
+@engine_function
+def ring_share(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, size: int, place: int, scale: float | None = None) -> torch.Tensor:
+    """Causal attention of two stretches of the queries: the one at `place`, and its mirror from the back."""
+    length = q.shape[-2] // (2 * size)
+    row = torch.arange(q.shape[-2], device=q.device).reshape(2 * size, length)[[place, 2 * size - 1 - place]].flatten()
+    seen = torch.arange(k.shape[-2], device=q.device)[None, :] <= row[:, None]
+    return attend(q[..., row, :], k, v, seen, scale=scale)
+
+
+@engine_function
 def gated_delta_rule(
     q: torch.Tensor,
     k: torch.Tensor,

@@ -75,6 +75,16 @@ def update_each(
     return cache
 
 
+def update_anywhere(cache: torch.Tensor, values: torch.Tensor, places: torch.Tensor, *, dtype: str) -> torch.Tensor:
+    """[pages, heads, length, width] takes [1, users, heads (padded), width] at places counted over all pages."""
+    rows = _stored(values[0, :, : cache.shape[1]], cache, dtype)
+    for user, place in enumerate(places.flatten().tolist()[: rows.shape[0]]):
+        page, row = divmod(int(place), cache.shape[2])
+        if 0 <= page < cache.shape[0]:
+            cache[page, :, row] = rows[user]
+    return cache
+
+
 def fill_pages(
     cache: torch.Tensor,
     values: torch.Tensor,

@@ -168,6 +168,26 @@ def test_latent_forms(device: Any) -> None:
     close(result, plain(step[0].unsqueeze(2), k, k[..., :64], torch.arange(64) <= 30).squeeze(2).unsqueeze(0))
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_share_of_a_ring(device: Any, place: int) -> None:
+    q, k, v = random(1, 4, 128, 64), random(1, 2, 128, 64, seed=1), random(1, 2, 128, 64, seed=2)
+    result = ttnn.transformer.ring_distributed_scaled_dot_product_attention(*(put(t, device) for t in (q, k, v)), 2, place)
+    rows = torch.arange(128).reshape(4, 32)[[place, 3 - place]].flatten()
+    close(result, plain(q, k, v, torch.ones(128, 128, dtype=torch.bool).tril())[:, :, rows])
+
+
+def test_chosen_blocks_need_blackhole(device: Any) -> None:
+    q, k = put(random(1, 4, 32, 64), device, layout=ttnn.ROW_MAJOR_LAYOUT), put(random(1, 1, 256, 64), device)
+    indices = put(torch.zeros(1, 1, 32, 1, dtype=torch.int32), device, ttnn.uint32, ttnn.ROW_MAJOR_LAYOUT)
+    with pytest.raises(RuntimeError, match="only supported on Blackhole"):
+        ttnn.transformer.sparse_sdpa_msa(q, k, k, indices)
+    golden = ttnn.get_golden_function(ttnn.transformer.sparse_sdpa_msa)
+    q, k = random(1, 4, 3, 64), random(1, 1, 256, 64, seed=1)
+    named = torch.tensor([[0, 9], [1, 9], [0, 1]]).reshape(1, 1, 3, 2)
+    seen = torch.stack([torch.arange(256) < 128, torch.arange(256) >= 128, torch.ones(256, dtype=torch.bool)])
+    assert torch.allclose(golden(q, k, k, named).double(), plain(q, k, k, seen), atol=1e-5)
+
+
 def test_joint(device: Any) -> None:
     first, second = ([random(2, 4, rows, 64, seed=i) for i in range(3)] for rows in (64, 33))
     config = ttnn.SDPAProgramConfig(compute_with_storage_grid_size=(8, 8), q_chunk_size=32, k_chunk_size=32)

@@ -250,6 +250,17 @@ def test_two_caches_at_once(device: Any) -> None:
         ttnn.experimental.paged_fused_update_cache(keys, each_user(k, device), values, each_user(v, device), update_idxs=[3, 30])
 
 
+def test_places_over_all_pages(device: Any) -> None:
+    keys, values = (put(random(3, 4, 32, 64, seed=i), device) for i in range(2))
+    want = [ttnn.to_torch(t).clone() for t in (keys, values)]
+    k, v = random(1, 2, 4, 64, seed=2), random(1, 2, 4, 64, seed=3)
+    places = table([70, 5], device)
+    ttnn.experimental.indexed_fused_update_cache(keys, each_user(k, device), values, each_user(v, device, 1), places)
+    for cache, w, row in zip((keys, values), want, (k, v)):
+        w[2, :, 6], w[0, :, 5] = row[0, 0], row[0, 1]
+        same(cache, w)
+
+
 def test_rows_of_a_cache(device: Any) -> None:
     cache = random(1, 4, 96, 64)
     result = ttnn.experimental.nlp_kv_cache_load_slice(put(cache, device), seq_len_start=32, seq_len_end=96)

@@ -256,6 +256,31 @@ def paged_fused_update_cache(
     return one, two
 
 
+def _golden_anywhere(
+    cache_tensor1: torch.Tensor,
+    input_tensor1: torch.Tensor,
+    cache_tensor2: torch.Tensor,
+    input_tensor2: torch.Tensor,
+    physical_update_idxs_tensor: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    pairs = (cache_tensor1, input_tensor1), (cache_tensor2, input_tensor2)
+    one, two = (engine.update_anywhere(cache.clone(), rows, physical_update_idxs_tensor, dtype="FLOAT32") for cache, rows in pairs)
+    return one, two
+
+
+@operation("ttnn.experimental.indexed_fused_update_cache", golden=_golden_anywhere)
+def indexed_fused_update_cache(
+    cache_tensor1: Tensor, input_tensor1: Tensor, cache_tensor2: Tensor, input_tensor2: Tensor, physical_update_idxs_tensor: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Two caches at places counted over all pages: a page is a place divided by the length of a page."""
+    what, places = "indexed_fused_update_cache", physical_update_idxs_tensor
+    _check_each(what, cache_tensor1, input_tensor1, (), places, None, True, None)
+    _check_each(what, cache_tensor2, input_tensor2, (), places, None, True, None)
+    name = "IndexedFusedUpdateCacheDeviceOperation"
+    one = _write(name, engine.update_anywhere, cache_tensor1, [input_tensor1, places], ())
+    return one, _write(name, engine.update_anywhere, cache_tensor2, [input_tensor2, places], (), 0)
+
+
 @operation("ttnn.experimental.paged_fill_cache")
 def paged_fill_cache(
     cache_tensor: Tensor,

@@ -206,7 +206,27 @@ def scaled_dot_product_attention_decode(
     )
 
 
-@operation("ttnn.transformer.paged_scaled_dot_product_attention_decode")
+def _golden_paged(
+    input_tensor_q: torch.Tensor, input_tensor_k: torch.Tensor, input_tensor_v: torch.Tensor, page_table_tensor: torch.Tensor, **words: Any
+) -> torch.Tensor:
+    return _golden(input_tensor_q, input_tensor_k, input_tensor_v, page_table_tensor=page_table_tensor, **words)
+
+
+def _golden_latent(
+    input_tensor_q: torch.Tensor,
+    input_tensor_k: torch.Tensor,
+    input_tensor_v: torch.Tensor | None = None,
+    head_dim_v: int = 0,
+    *rest: Any,
+    **words: Any,
+) -> torch.Tensor:
+    if rest:
+        words["page_table_tensor"] = rest[0]
+    values = input_tensor_k[..., :head_dim_v] if input_tensor_v is None else input_tensor_v
+    return _golden(input_tensor_q, input_tensor_k, values, **words)
+
+
+@operation("ttnn.transformer.paged_scaled_dot_product_attention_decode", golden=_golden_paged)
 def paged_scaled_dot_product_attention_decode(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,
@@ -249,7 +269,7 @@ def paged_scaled_dot_product_attention_decode(
     )
 
 
-@operation("ttnn.transformer.flash_multi_latent_attention_decode")
+@operation("ttnn.transformer.flash_multi_latent_attention_decode", golden=_golden_latent)
 def flash_multi_latent_attention_decode(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,
@@ -286,7 +306,7 @@ def flash_multi_latent_attention_decode(
     )
 
 
-@operation("ttnn.transformer.paged_flash_multi_latent_attention_decode")
+@operation("ttnn.transformer.paged_flash_multi_latent_attention_decode", golden=_golden_latent)
 def paged_flash_multi_latent_attention_decode(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,

@@ -256,7 +256,21 @@ def create_qkv_heads(
     return _create_grouped("create_qkv_heads", input, None, num_heads, shared, transpose_k_heads, memory_config, output_tensors)
 
 
-@operation("ttnn.experimental.create_qkv_heads_from_separate_tensors")
+def _golden_grouped(
+    input: torch.Tensor,
+    input_kv: torch.Tensor | None = None,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    transpose_k_heads: bool = True,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    shared = num_kv_heads or num_heads
+    width = input.shape[-1] // (num_heads if input_kv is not None else num_heads + 2 * shared)
+    return engine.grouped_query_key_value(input, input_kv, heads=num_heads, shared=shared, width=width, turn_keys=transpose_k_heads)
+
+
+@operation("ttnn.experimental.create_qkv_heads_from_separate_tensors", golden=_golden_grouped)
 def create_qkv_heads_from_separate_tensors(
     input: Tensor,
     input_kv: Tensor,
@@ -454,7 +468,11 @@ def check_bert(what: str, tensor: Tensor, grid: Any) -> None:
     )
 
 
-@operation("ttnn.experimental.split_query_key_value_and_split_heads")
+def _golden_bert(input_tensor: torch.Tensor, *_: Any, num_heads: int = 16, **__: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _golden_split(input_tensor, num_heads=num_heads)
+
+
+@operation("ttnn.experimental.split_query_key_value_and_split_heads", golden=_golden_bert)
 def bert_split_heads(
     input_tensor: Tensor,
     compute_with_storage_grid_size: Any,

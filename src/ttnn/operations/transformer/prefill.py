@@ -72,7 +72,43 @@ def _chunked(
     )
 
 
-@operation("ttnn.transformer.chunked_scaled_dot_product_attention")
+def _golden_chunked(
+    input_tensor_q: torch.Tensor,
+    input_tensor_k: torch.Tensor,
+    input_tensor_v: torch.Tensor,
+    page_table_tensor: torch.Tensor,
+    chunk_start_idx: int = 0,
+    *,
+    scale: float | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    pages = {"v": input_tensor_v, "pages": page_table_tensor}
+    result: torch.Tensor = engine.chunk(
+        input_tensor_q, input_tensor_k, *pages.values(), roles=tuple(pages), start=chunk_start_idx, scale=scale
+    )
+    return result
+
+
+def _golden_chunked_latent(
+    input_tensor_q: torch.Tensor,
+    input_tensor_k: torch.Tensor,
+    head_dim_v: int,
+    page_table_tensor: torch.Tensor,
+    chunk_start_idx: int,
+    *,
+    scale: float | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    values = input_tensor_k[..., :head_dim_v]
+    return _golden_chunked(input_tensor_q, input_tensor_k, values, page_table_tensor, chunk_start_idx, scale=scale)
+
+
+def _golden_joint(*tensors: torch.Tensor, scale: float | None = None, **_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    result: tuple[torch.Tensor, torch.Tensor] = engine.joint(*tensors, scale=scale)
+    return result
+
+
+@operation("ttnn.transformer.chunked_scaled_dot_product_attention", golden=_golden_chunked)
 def chunked_scaled_dot_product_attention(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,
@@ -107,7 +143,7 @@ def chunked_scaled_dot_product_attention(
     )
 
 
-@operation("ttnn.transformer.chunked_flash_mla_prefill")
+@operation("ttnn.transformer.chunked_flash_mla_prefill", golden=_golden_chunked_latent)
 def chunked_flash_mla_prefill(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,
@@ -203,7 +239,7 @@ def flash_mla_prefill(
     )
 
 
-@operation("ttnn.transformer.joint_scaled_dot_product_attention")
+@operation("ttnn.transformer.joint_scaled_dot_product_attention", golden=_golden_joint)
 def joint_scaled_dot_product_attention(
     input_tensor_q: Tensor,
     input_tensor_k: Tensor,
@@ -234,100 +270,3 @@ def joint_scaled_dot_product_attention(
     outs = [like(q, memory_config=_place(None)) for q in (input_tensor_q, joint_tensor_q)]
     results = launch("JointSDPADeviceOperation", engine.joint, [*first, *second], outs, attributes={"scale": scale}, key=program_config)
     return results[0], results[1]
-
-
-# -- linear attention
-
-
-def _golden_delta(
-    q: Any, k: Any, v: Any, g: Any, beta: Any, *, scale: Any = None, initial_state: Any = None, use_qk_l2norm: bool = False, **_: Any
-) -> Any:
-    return engine.gated_delta_rule(q, k, v, g, beta, initial_state, scale=scale, normalised=use_qk_l2norm)
-
-
-def _delta(
-    what: str,
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    state: Tensor | None,
-    output_state: bool,
-    memory_config: MemoryConfig | None,
-    programs: int,
-    **attributes: Any,
-) -> tuple[Tensor, Tensor | None]:
-    q, k, v, g, beta = tensors
-    require_device(what, *tensors, state)
-    for tensor in (q, k, v):
-        require(len(tensor.spec.dims) == 4, f"{what}: q, k and v must be [batch, steps, heads, width], got {tensor.spec.shape}")
-    require(q.spec.dims == k.spec.dims, f"{what}: q and k must have the same shape, got {q.spec.shape} and {k.spec.shape}")
-    batch, steps, heads, width = v.spec.dims
-    require(k.spec.dims[:2] == (batch, steps), f"{what}: k and v must have the same batch and steps, got {k.spec.shape} and {v.spec.shape}")
-    require(heads % k.spec.dims[2] == 0, f"{what}: v's {heads} heads must be a multiple of k's {k.spec.dims[2]}")
-    for name, tensor in (("g", g), ("beta", beta)):
-        require(tensor.spec.dims == (batch, steps, heads), f"{what}: {name} must be [{batch}, {steps}, {heads}], got {tensor.spec.shape}")
-    memory = (batch, heads, k.spec.dims[-1], width)
-    if state is not None:
-        require(state.spec.dims == memory, f"{what}: initial_state must be {list(memory)}, got {state.spec.shape}")
-    place = MemoryConfig() if memory_config is None else memory_config
-    shape = (batch, heads, steps, width) if attributes.get("head_major") else (batch, steps, heads, width)
-    words = {"dtype": DataType.FLOAT32, "memory_config": place, "layout": Layout.TILE}
-    outs = [like(v, shape=shape, **words), like(v, shape=memory, **words)]
-    inputs = [*tensors] + ([state] if state is not None else [])
-    result, last = launch("GatedDeltaRuleDeviceOperation", engine.gated_delta_rule, inputs, outs, attributes=attributes, programs=programs)
-    if not output_state:
-        last.buffer.free()
-    return result, last if output_state else None
-
-
-@operation("ttnn.transformer.fused_recurrent_gated_delta_rule", golden=_golden_delta)
-def fused_recurrent_gated_delta_rule(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    beta: Tensor,
-    *,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    initial_state_block_idx: Tensor | None = None,
-    output_final_state: bool = False,
-    output_per_token_state: bool = False,
-    use_qk_l2norm: bool = False,
-    memory_config: MemoryConfig | None = None,
-    compute_kernel_config: Any = None,
-) -> tuple[Tensor, Tensor | None]:
-    """The gated delta rule, step by step. It is composed of many programs on the chip."""
-    what = "fused_recurrent_gated_delta_rule"
-    if initial_state_block_idx is not None or output_per_token_state:
-        raise NotImplementedError(f"ttnn.transformer.{what}: states in blocks or for each token are not built in Tessera")
-    attributes = {"scale": scale, "normalised": use_qk_l2norm}
-    return _delta(what, (q, k, v, g, beta), initial_state, output_final_state, memory_config, 15, **attributes)
-
-
-@operation("ttnn.transformer.chunk_gated_delta_rule", golden=_golden_delta)
-def chunk_gated_delta_rule(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    beta: Tensor,
-    *,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-    chunk_size: int = 64,
-    use_qk_l2norm: bool = False,
-    output_head_major: bool = False,
-    program_config: Any = None,
-    wy_inverse: Any = None,
-    memory_config: MemoryConfig | None = None,
-    compute_kernel_config: Any = None,
-    eye: Tensor | None = None,
-    tril: Tensor | None = None,
-    ones: Tensor | None = None,
-    masks: Tensor | None = None,
-) -> tuple[Tensor, Tensor | None]:
-    """The same rule for long sequences. The chip works on chunks; the result is that of the steps."""
-    what = "chunk_gated_delta_rule"
-    require(chunk_size > 0 and chunk_size % 32 == 0, f"{what}: chunk_size={chunk_size} must be a positive multiple of 32")
-    attributes = {"scale": scale, "normalised": use_qk_l2norm, "head_major": output_head_major}
-    return _delta(what, (q, k, v, g, beta), initial_state, output_final_state, memory_config, 1, **attributes)
