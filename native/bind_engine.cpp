@@ -94,6 +94,21 @@ void binary(int step, Address a, float a_value, const Dims& a_dims, Address b, f
   run_binary(s, pointer<const Words>(a), a_value, a_dims, pointer<const Words>(b), b_value, b_dims, pointer<Words>(out), out_dims, threads);
 }
 
+void unary_wide(int step, Address in, bool is_float, Address table, Address out, std::size_t count, int threads) {
+  const Unary s = unary_step(table ? 0 : step);
+  if (!is_exact(s) || (table && is_float)) throw std::invalid_argument("step: not an exact one, or a table for fp32");
+  MaybeRelease release(count);
+  run_unary_wide(s, {pointer<const void>(in), is_float, 0.0f}, pointer<const float>(table), pointer<float>(out), count, threads);
+}
+
+void binary_wide(int step, Address a, bool a_float, float a_value, const Dims& a_dims, Address b, bool b_float, float b_value, const Dims& b_dims, Address out,
+                 const Dims& out_dims, int threads) {
+  const Binary s = binary_step(step);
+  MaybeRelease release(volume(out_dims));
+  run_binary_wide(s, {pointer<const void>(a), a_float, a_value}, a_dims, {pointer<const void>(b), b_float, b_value}, b_dims, pointer<float>(out), out_dims,
+                  threads);
+}
+
 void where(Address condition, const Dims& c_dims, Address a, float a_value, const Dims& a_dims, Address b, float b_value, const Dims& b_dims, Address out,
            const Dims& out_dims, int threads) {
   MaybeRelease release(volume(out_dims));
@@ -192,6 +207,8 @@ void bind_engine(nb::module_& module) {
   module.def("binary_flat", binary_flat, "One step over two operands of one shape.");
   module.def("binary_scalar", binary_scalar, "One step over an operand and a number; `reflected` puts the number first.");
   module.def("binary", binary, "One step over two operands that broadcast; address 0 means the number instead.");
+  module.def("unary_wide", unary_wide, "An exact step, or a table of fp32, over bfloat16 or fp32 elements into fp32.");
+  module.def("binary_wide", binary_wide, "One step over operands of bfloat16 or fp32 that broadcast, into fp32.");
   module.def("where", where, "condition != 0 ? a : b, broadcasting.");
   module.def("softmax", softmax, "softmax(in * scale + mask) of each row; row r of the input meets row r / mask_repeat % mask_rows of the mask.");
   module.def("norm", norm, "Layer norm (centered) or rms norm of each row of in + residual; address 0 for what is not there.");

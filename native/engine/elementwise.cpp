@@ -73,6 +73,43 @@ void run_binary(Binary step, const std::uint16_t* a, float a_value, const Dims& 
   });
 }
 
+namespace {
+
+WideOperand moved(const WideOperand& x, std::size_t offset) {
+  if (!x.row) return x;
+  return {static_cast<const char*>(x.row) + offset * (x.is_float ? sizeof(float) : sizeof(std::uint16_t)), x.is_float, 0.0f};
+}
+
+// An operand that stands still is a number.
+WideOperand in_row(const WideOperand& x, bool walks, std::size_t offset, std::size_t first) {
+  if (!x.row || walks) return moved(x, offset + first);
+  const WideOperand here = moved(x, offset);
+  return {nullptr, false, x.is_float ? *static_cast<const float*>(here.row) : widened(*static_cast<const std::uint16_t*>(here.row))};
+}
+
+}  // namespace
+
+void run_unary_wide(Unary step, WideOperand in, const float* values, float* out, std::size_t count, int threads) {
+  const auto& table = kernels<ElementwiseKernels>();
+  parallel_for(count, GRAIN, threads, [&](std::size_t begin, std::size_t end) {
+    const WideOperand mine = moved(in, begin);
+    if (values) {
+      table.table_wide(values, static_cast<const std::uint16_t*>(mine.row), out + begin, end - begin);
+    } else {
+      table.unary_wide(step, mine, out + begin, end - begin);
+    }
+  });
+}
+
+void run_binary_wide(Binary step, WideOperand a, const Dims& a_dims, WideOperand b, const Dims& b_dims, float* out, const Dims& out_dims, int threads) {
+  const auto& table = kernels<ElementwiseKernels>();
+  const Broadcast plan = plan_broadcast(out_dims, {a.row ? &a_dims : nullptr, b.row ? &b_dims : nullptr, nullptr});
+  over_rows(plan.rows, plan.inner, threads, [&](std::size_t row, std::size_t first, std::size_t count) {
+    const auto offset = plan.at(row);
+    table.binary_wide(step, in_row(a, plan.walks[0], offset[0], first), in_row(b, plan.walks[1], offset[1], first), out + row * plan.inner + first, count);
+  });
+}
+
 void run_where(const std::uint16_t* condition, const Dims& c_dims, const std::uint16_t* a, float a_value, const Dims& a_dims,
                const std::uint16_t* b, float b_value, const Dims& b_dims, std::uint16_t* out, const Dims& out_dims, int threads) {
   const auto& table = kernels<ElementwiseKernels>();

@@ -21,6 +21,9 @@ void run_binary_flat(Binary step, Operand a, Operand b, std::uint16_t* out, std:
 // `a` or `b` null: the number instead. Shapes are those of the tensors.
 void run_binary(Binary step, const std::uint16_t* a, float a_value, const Dims& a_dims, const std::uint16_t* b, float b_value, const Dims& b_dims,
                 std::uint16_t* out, const Dims& out_dims, int threads);
+// fp32 results. `table` null: a step, else a table of 65,536 fp32 values for bfloat16 elements.
+void run_unary_wide(Unary step, WideOperand in, const float* table, float* out, std::size_t count, int threads);
+void run_binary_wide(Binary step, WideOperand a, const Dims& a_dims, WideOperand b, const Dims& b_dims, float* out, const Dims& out_dims, int threads);
 void run_where(const std::uint16_t* condition, const Dims& c_dims, const std::uint16_t* a, float a_value, const Dims& a_dims,
                const std::uint16_t* b, float b_value, const Dims& b_dims, std::uint16_t* out, const Dims& out_dims, int threads);
 

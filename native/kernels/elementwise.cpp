@@ -1,5 +1,7 @@
 #include "kernels/elementwise.hpp"
 
+#include <type_traits>
+
 #include "kernels/simd.hpp"
 
 namespace {
@@ -7,6 +9,7 @@ namespace {
 using tessera::Binary;
 using tessera::Operand;
 using tessera::Unary;
+using tessera::WideOperand;
 
 // -- the steps
 
@@ -159,6 +162,75 @@ TESSERA_INLINE void where_loop(const bf16* condition, const A& a, const B& b, bf
   }
 }
 
+// -- the loops that stay in fp32
+
+template <class T>
+struct WideRow {
+  const T* p;
+  TESSERA_INLINE f32v read(const bf16* from) { return load_row(from); }
+  TESSERA_INLINE f32v read(const float* from) { return load(from); }
+  TESSERA_INLINE f32v at(const WideRow& r, std::size_t i) { return read(r.p + i); }
+  TESSERA_INLINE f32v some(const WideRow& r, std::size_t i, std::size_t n) {
+    T room[LANES] = {};
+    std::memcpy(room, r.p + i, n * sizeof(T));
+    return read(room);
+  }
+};
+struct WideOne {
+  f32v v;
+  explicit WideOne(float x) : v(all(x)) {}
+  TESSERA_INLINE f32v at(const WideOne& o, std::size_t) { return o.v; }
+  TESSERA_INLINE f32v some(const WideOne& o, std::size_t, std::size_t) { return o.v; }
+};
+
+TESSERA_INLINE void store_rest(float* out, f32v x, std::size_t count) {
+  float room[LANES];
+  store(room, x);
+  std::memcpy(out, room, count * sizeof(float));
+}
+
+template <class Step, class A, class B>
+TESSERA_INLINE void binary_wide_loop(const A& a, const B& b, float* out, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + LANES <= count; i += LANES) store(out + i, flushed(Step::of(A::at(a, i), B::at(b, i))));
+  if (i < count) store_rest(out + i, flushed(Step::of(A::some(a, i, count - i), B::some(b, i, count - i))), count - i);
+}
+
+template <class Visit>
+TESSERA_INLINE void with_operand(const WideOperand& x, Visit visit) {
+  if (!x.row) {
+    visit(WideOne(x.value));
+  } else if (x.is_float) {
+    visit(WideRow<float>{static_cast<const float*>(x.row)});
+  } else {
+    visit(WideRow<bf16>{static_cast<const bf16*>(x.row)});
+  }
+}
+
+template <class Step>
+void binary_wide_row(WideOperand a, WideOperand b, float* out, std::size_t count) {
+  with_operand(a, [&](const auto& left) { with_operand(b, [&](const auto& right) { binary_wide_loop<Step>(left, right, out, count); }); });
+}
+
+void first_wide_row(WideOperand a, WideOperand, float* out, std::size_t count) {
+  with_operand(a, [&](const auto& left) {
+    using A = std::remove_cv_t<std::remove_reference_t<decltype(left)>>;
+    std::size_t i = 0;
+    for (; i + LANES <= count; i += LANES) store(out + i, A::at(left, i));
+    if (i < count) store_rest(out + i, A::some(left, i, count - i), count - i);
+  });
+}
+
+template <class Step>
+void unary_wide_row(WideOperand in, float* out, std::size_t count) {
+  with_operand(in, [&](const auto& x) {
+    using X = std::remove_cv_t<std::remove_reference_t<decltype(x)>>;
+    std::size_t i = 0;
+    for (; i + LANES <= count; i += LANES) store(out + i, flushed(Step::of(X::at(x, i))));
+    if (i < count) store_rest(out + i, flushed(Step::of(X::some(x, i, count - i))), count - i);
+  });
+}
+
 // -- the tables, in the order of the enums
 
 #define TESSERA_ROUNDING(row)                                                                                                            \
@@ -168,16 +240,38 @@ constexpr void (*UNARY[])(const bf16*, bf16*, std::size_t) = {bits_row<CopyBits>
                                                               TESSERA_ROUNDING(unary_row)};
 constexpr void (*OF_FLOAT[])(const float*, bf16*, std::size_t) = {float_row<Copy>, float_row<Neg>, float_row<Abs>, float_row<Relu>,
                                                                   TESSERA_ROUNDING(float_row)};
-constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {
-    binary_row<Add>, binary_row<Sub>, binary_row<Mul>, binary_row<Div>, binary_row<Maximum>, binary_row<Minimum>, binary_row<Eq>,
-    binary_row<Ne>,  binary_row<Lt>,  binary_row<Le>,  binary_row<Gt>,  binary_row<Ge>,      binary_row<SquaredDifference>, binary_row<Rsub>,
-    first_row};
+#define TESSERA_BINARY(row) \
+  row<Add>, row<Sub>, row<Mul>, row<Div>, row<Maximum>, row<Minimum>, row<Eq>, row<Ne>, row<Lt>, row<Le>, row<Gt>, row<Ge>, row<SquaredDifference>, row<Rsub>
+constexpr void (*BINARY[])(Operand, Operand, bf16*, std::size_t) = {TESSERA_BINARY(binary_row), first_row};
+constexpr void (*BINARY_WIDE[])(WideOperand, WideOperand, float*, std::size_t) = {TESSERA_BINARY(binary_wide_row), first_wide_row};
 static_assert(sizeof(UNARY) / sizeof(*UNARY) == static_cast<std::size_t>(Unary::count), "one row for each step");
 static_assert(sizeof(BINARY) / sizeof(*BINARY) == static_cast<std::size_t>(Binary::count), "one row for each step");
 
 void unary(Unary step, const bf16* in, bf16* out, std::size_t count) { UNARY[static_cast<std::size_t>(step)](in, out, count); }
 
 void unary_of_float(Unary step, const float* in, bf16* out, std::size_t count) { OF_FLOAT[static_cast<std::size_t>(step)](in, out, count); }
+
+void unary_wide(Unary step, WideOperand in, float* out, std::size_t count) {
+  switch (step) {
+    case Unary::copy: return unary_wide_row<Copy>(in, out, count);
+    case Unary::neg: return unary_wide_row<Neg>(in, out, count);
+    case Unary::abs: return unary_wide_row<Abs>(in, out, count);
+    case Unary::relu: return unary_wide_row<Relu>(in, out, count);
+    case Unary::square: return unary_wide_row<Square>(in, out, count);
+    case Unary::sqrt: return unary_wide_row<Sqrt>(in, out, count);
+    case Unary::reciprocal: return unary_wide_row<Reciprocal>(in, out, count);
+    case Unary::sign: return unary_wide_row<Sign>(in, out, count);
+    default: return;
+  }
+}
+
+void binary_wide(Binary step, WideOperand a, WideOperand b, float* out, std::size_t count) {
+  BINARY_WIDE[static_cast<std::size_t>(step)](a, b, out, count);
+}
+
+void table_wide(const float* table, const bf16* in, float* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = table[in[i]];
+}
 
 void binary(Binary step, Operand a, Operand b, bf16* out, std::size_t count) { BINARY[static_cast<std::size_t>(step)](a, b, out, count); }
 
@@ -204,4 +298,4 @@ void table(const bf16* table, const bf16* in, bf16* out, std::size_t count) {
 
 }  // namespace
 
-TESSERA_DEFINE_KERNELS(ElementwiseKernels){unary, unary_of_float, binary, where, table};
+TESSERA_DEFINE_KERNELS(ElementwiseKernels){unary, unary_of_float, binary, unary_wide, binary_wide, table_wide, where, table};

@@ -130,6 +130,22 @@ def permute(x: int, out: int, element_size: int, shape: Sequence[int], order: Se
 def matmul(
     left: int, right: int, bits: int, transposed: bool, bias: int, out: int, out_float: bool, m: int, k: int, n: int, threads: int, /
 ) -> None: ...
+def unary_wide(step: int, x: int, is_float: bool, table: int, out: int, count: int, threads: int, /) -> None: ...
+def binary_wide(
+    step: int,
+    a: int,
+    a_float: bool,
+    a_value: float,
+    a_shape: Sequence[int],
+    b: int,
+    b_float: bool,
+    b_value: float,
+    b_shape: Sequence[int],
+    out: int,
+    shape: Sequence[int],
+    threads: int,
+    /,
+) -> None: ...
 def unary_of_float(step: int, x: int, out: int, count: int, threads: int, /) -> None: ...
 def attention(
     q: int,

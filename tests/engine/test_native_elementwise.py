@@ -48,6 +48,49 @@ def test_pairs_agree_with_torch(name: str) -> None:
             assert_close(got, elementwise_scalar.torch(EVERY, op=name, scalar=scalar, reflected=reflected))
 
 
+def same_fp32(got: torch.Tensor, want: torch.Tensor) -> None:
+    assert got.dtype is torch.float32
+    torch.testing.assert_close(got, want.float(), rtol=2e-7, atol=0, equal_nan=True)
+    assert torch.equal(torch.signbit(got)[~got.isnan()], torch.signbit(want)[~want.isnan()])
+
+
+@pytest.mark.parametrize("name", sorted(set(elementwise.BINARY) - elementwise.TWICE))
+def test_wide_pairs_agree_with_torch(name: str) -> None:
+    wide = torch.cat([EVERY.float(), torch.randn(1000)])
+    operands = [
+        (EVERY, EVERY.roll(4321)),
+        (wide, wide.roll(99)),
+        (wide[:65536].clone(), EVERY.roll(5)),
+        (EVERY[:330].reshape(10, 33), wide[40000:40033].clone()),
+    ]
+    for a, b in operands:
+        same_fp32(elementwise_binary(a, b, op=name, wide=True), elementwise_binary.torch(a, b, op=name, wide=True))
+    for reflected in (False, True):
+        for a in (EVERY, wide):
+            got = elementwise_scalar(a, op=name, scalar=-1.25, reflected=reflected, wide=True)
+            same_fp32(got, elementwise_scalar.torch(a, op=name, scalar=-1.25, reflected=reflected, wide=True))
+
+
+@pytest.mark.parametrize("name", sorted(elementwise.EXACT))
+def test_wide_steps_agree_with_torch(name: str) -> None:
+    for x in (EVERY, torch.cat([EVERY.float(), torch.randn(1001)])):
+        same_fp32(elementwise_unary(x, program=((name, ()),), wide=True), elementwise_unary.torch(x, program=((name, ()),), wide=True))
+
+
+def test_wide_programs_are_tables() -> None:
+    large = EVERY.repeat(3)
+    got = elementwise.elementwise_unary(large, program=(("gelu", ()),), wide=True)
+    same_fp32(got, elementwise_unary.torch(large, program=(("gelu", ()),), wide=True))
+
+
+@pytest.mark.parametrize("name", sorted(elementwise.WHOLE))
+def test_whole_numbers_wrap(name: str) -> None:
+    a = torch.randint(-(2**31), 2**31 - 1, (1000,), dtype=torch.int32)
+    b = a.roll(7)
+    want = elementwise_binary.torch(a, b, op=name)
+    assert torch.equal(elementwise_binary(a, b, op=name).to(torch.int32), want.to(torch.int32))
+
+
 def test_what_has_no_kernel_goes_to_torch() -> None:
     assert elementwise.elementwise_unary(torch.ones(3), program=(("exp", ()),)) is NotImplemented
     assert elementwise.elementwise_unary(torch.ones(4, 4).bfloat16().t()[1:], program=(("exp", ()),)) is NotImplemented

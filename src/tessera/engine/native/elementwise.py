@@ -7,6 +7,7 @@ by the torch form. Small operands are looked up only if the table is there alrea
 from __future__ import annotations
 
 import functools
+import struct
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from tessera.engine.binary import PAIRS
 from tessera.engine.steps import STEPS
 from tessera.engine.unary import TABLE_PAYS, Program, table
 
-_BF16 = torch.bfloat16
+_BF16, _FP32 = torch.bfloat16, torch.float32
 _empty_like, _empty = torch.empty_like, torch.empty
 _threads = torch.get_num_threads
 
@@ -30,6 +31,13 @@ OF_FLOAT: dict[str, int] = {name: _KERNELS[_RENAMED.get(name, name)] for name in
 UNARY: dict[str, int] = {name: step for name, step in OF_FLOAT.items() if name not in _TABLED}
 _PAIRS = _native.BINARY_STEPS
 BINARY: dict[str, int] = {name: _PAIRS[_RENAMED.get(name, name)] for name in PAIRS if _RENAMED.get(name, name) in _PAIRS}
+
+#: Steps that are correctly rounded in fp32.
+EXACT = {name: OF_FLOAT[name] for name in ("identity", "neg", "abs", "relu", "square", "sqrt", "reciprocal", "sign")}
+#: Pairs that round more than once: not for results in fp32.
+TWICE = {"squared_difference"}
+#: Pairs that wrap in 32 bits as the device does, without widening. (Sixteen-bit numbers are held in 32 bits, too.)
+WHOLE = {"add": torch.add, "subtract": torch.sub, "multiply": torch.mul, "maximum": torch.maximum, "minimum": torch.minimum}
 
 _known: dict[Program, Tensor] = {}
 _asked: dict[Program, int] = {}
@@ -57,7 +65,9 @@ def _table(program: Program, count: int) -> Tensor | None:
 
 
 def elementwise_unary(x: Tensor, *, program: Program, wide: bool = False) -> Any:
-    if wide or x.dtype is not _BF16 or not program or not x.is_contiguous() or x.device.type != "cpu":
+    if wide or x.dtype is _FP32:
+        return _unary_wide(x, program)
+    if x.dtype is not _BF16 or not program or not x.is_contiguous() or x.device.type != "cpu":
         return NotImplemented
     step = UNARY.get(program[0][0]) if len(program) == 1 else None
     if step is not None:
@@ -83,6 +93,25 @@ def _plain(x: Tensor) -> bool:
     return x.dtype is _BF16 and x.is_contiguous() and x.device.type == "cpu"
 
 
+def _float(x: Tensor) -> bool:
+    return (x.dtype is _BF16 or x.dtype is _FP32) and x.is_contiguous() and x.device.type == "cpu"
+
+
+def _unary_wide(x: Tensor, program: Program) -> Any:
+    """An fp32 result: exact steps on either float, any other program on bfloat16 by a table in fp32."""
+    if not program or not _float(x):
+        return NotImplemented
+    step, address = EXACT.get(program[0][0]) if len(program) == 1 else None, 0
+    if step is None:
+        if x.dtype is _FP32 or x.numel() < CONSTANT_PAYS or not all(STEPS[name].local for name, _ in program):
+            return NotImplemented
+        values = table(program, True)
+        step, address = 0, values.data_ptr()
+    out = _empty_like(x, dtype=_FP32)
+    _native.unary_wide(step, x.data_ptr(), x.dtype is _FP32, address, out.data_ptr(), x.numel(), _threads())
+    return out
+
+
 def elementwise_binary(
     a: Tensor,
     b: Tensor,
@@ -95,8 +124,31 @@ def elementwise_binary(
     wide: bool = False,
 ) -> Any:
     step = BINARY.get(op)
-    if wide or step is None or params or a_program or b_program or program or not _plain(a) or not _plain(b):
+    if step is None or params or a_program or b_program or program:
         return NotImplemented
+    if a.dtype is torch.int32:
+        whole = WHOLE.get(op)
+        return NotImplemented if whole is None or b.dtype is not torch.int32 else whole(a, b)
+    if wide or not _plain(a) or not _plain(b):
+        if not _float(a) or not _float(b) or op in TWICE:
+            return NotImplemented
+        shape = a.shape if a.shape == b.shape else _broadcast(a.shape, b.shape)
+        out = _empty(shape, dtype=_FP32)
+        _native.binary_wide(
+            step,
+            a.data_ptr(),
+            a.dtype is _FP32,
+            0.0,
+            a.shape,
+            b.data_ptr(),
+            b.dtype is _FP32,
+            0.0,
+            b.shape,
+            out.data_ptr(),
+            shape,
+            _threads(),
+        )
+        return out
     if a.shape == b.shape:
         out = _empty_like(a)
         _native.binary_flat(step, a.data_ptr(), b.data_ptr(), out.data_ptr(), a.numel(), _threads())
@@ -120,8 +172,17 @@ def elementwise_scalar(
     wide: bool = False,
 ) -> Any:
     step = BINARY.get(op)
-    if wide or step is None or params or a_program or b_program or program or not _plain(a):
+    if step is None or params or a_program or b_program or program:
         return NotImplemented
+    if wide or not _plain(a):
+        # fp32 operands meet the constant in fp64 in the torch form, which differs where the constant is not an fp32 number.
+        if not _float(a) or op in TWICE or (a.dtype is _FP32 and struct.unpack("f", struct.pack("f", scalar))[0] != scalar):
+            return NotImplemented
+        out = _empty_like(a, dtype=_FP32)
+        row, number = (a.data_ptr(), a.dtype is _FP32, 0.0, a.shape), (0, False, float(scalar), ())
+        left, right = (number, row) if reflected else (row, number)
+        _native.binary_wide(step, *left, *right, out.data_ptr(), a.shape, _threads())
+        return out
     out = _empty_like(a)
     _native.binary_scalar(step, a.data_ptr(), float(scalar), reflected, out.data_ptr(), a.numel(), _threads())
     return out
