@@ -127,7 +127,8 @@ def decode(
             where = torch.where(where >= modulo, modulo - 1, where)
     if "pages" in given:
         if block is not None and heads is not None:
-            k, v = (t if t is None else t.reshape(t.shape[0], heads, block, -1) for t in (k, v))
+            k = k.reshape(k.shape[0], heads, block, -1)
+            v = None if v is None else v.reshape(v.shape[0], heads, block, -1)
         pages = given["pages"][:users]
         if where is not None:
             pages = pages[:, : int(where.max()) // k.shape[-2] + 1]
