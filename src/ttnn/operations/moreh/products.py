@@ -58,6 +58,8 @@ def _gradient(
 ) -> Tensor:
     """The gradient of one operand: a product, and a sum for each broadcast dimension."""
     check("moreh_matmul", BF16, input=a, other=b, output_grad=grad)
+    for name, tensor in (("output_grad", grad), ("input", a), ("other", b)):
+        require(len(tensor.spec.dims) > 1, f"{what}: {name} must have two dimensions, got {tensor.spec.shape}")
     n = b.spec.dims[-2] if turn_b else b.spec.dims[-1]
     require(grad.spec.dims[-1] == n, f"{what}: n must be the same. other_n {n}, output_n {grad.spec.dims[-1]}")
     expected = (*_batched(what, a.spec.dims[:-2], b.spec.dims[:-2]), a.spec.dims[-2], n)

@@ -15,7 +15,7 @@ from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.moreh import goldens
-from ttnn.operations.moreh.rules import BF16, WHOLE, check, fitting, named_dims, real_dims, reduced_shape
+from ttnn.operations.moreh.rules import BF16, WHOLE, check, check_grad, fitting, named_dims, real_dims, reduced_shape
 from ttnn.operations.reduction.running import accumulate
 from ttnn.operations.rules import require
 
@@ -141,6 +141,7 @@ def moreh_sum_backward(
     expected = reduced_shape(shape, dims, keepdim)
     got = output_grad.spec.dims
     require(len(got) == len(expected), f"{what}: expected_rank {len(expected)} == rank {len(got)} of output_grad")
+    check_grad(what, got, shape, dims)
     out = fitting(what, shaped.spec, shape, input_grad, memory_config)
     attributes = {"dims": dims, "shape": shape}
     return launch("MorehSumBackwardOperation", engine.spread, [output_grad], out, attributes=attributes, into=input_grad)  # type: ignore[no-any-return]
@@ -165,6 +166,7 @@ def moreh_mean_backward(
     )
     shape = input_grad.spec.dims if input_grad is not None else tuple(input_grad_shape)
     dims = tuple(d for d in named_dims(what, dim, len(shape)) if d < len(shape))
+    check_grad(what, output_grad.spec.dims, shape, dims)
     out = fitting(what, output_grad.spec, shape, input_grad, memory_config)
     attributes = {"dims": dims, "shape": shape, "mean": True}
     return launch("MorehMeanBackwardOperation", engine.spread, [output_grad], out, attributes=attributes, into=input_grad)  # type: ignore[no-any-return]
@@ -187,6 +189,8 @@ def moreh_norm_backward(
     what, shape = "moreh_norm_backward", input.spec.dims
     check(what, BF16, input=input, output=output, output_grad=output_grad)
     dims = named_dims(what, dim, len(shape))
+    for tensor in (output, output_grad):
+        check_grad(what, tensor.spec.dims, shape, real_dims(shape, dims))
     out = fitting(what, input.spec, shape, input_grad, memory_config)
     attributes = {"p": p, "dims": real_dims(shape, dims)}
     return launch(  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tessera.formats.dtype import DataType, Layout
@@ -48,7 +49,17 @@ def reduced_shape(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) 
 
 def real_dims(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
     """The dimensions as the values have them."""
-    return (0,) if len(shape) == 1 else dims
+    return dims if len(shape) > 1 else tuple(range(len(shape)))
+
+
+def check_grad(what: str, grad: tuple[int, ...], shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
+    """A gradient has an element for each of a reduction's answers; a tensor as large as the input is read where its reduced dimensions begin."""
+    answers = math.prod(1 if k in dims else d for k, d in enumerate(shape))
+    same = len(grad) == len(shape) and all(g == d for k, (g, d) in enumerate(zip(grad, shape)) if k not in dims)
+    require(
+        math.prod(grad) == answers or same,
+        f"{what}: output_grad of shape {grad} does not fit an input of shape {shape} reduced over {dims}",
+    )
 
 
 def fitting(what: str, like: TensorSpec, shape: tuple[int, ...], output: Tensor | None, memory_config: MemoryConfig | None) -> TensorSpec:
@@ -57,6 +68,7 @@ def fitting(what: str, like: TensorSpec, shape: tuple[int, ...], output: Tensor 
     made = like.replace(shape=Shape.of(shape), memory_config=config)
     if output is None:
         return made
+    require(output.spec.dtype == made.dtype, f"{what}: output must be {name_of(made.dtype)}, got {name_of(output.spec.dtype)}")
     tiles = [tuple(t.padded_dims[k] for k in range(len(t.padded_dims)) if t.padded_dims[k] != 1) for t in (output.spec, made)]
     require(tiles[0] == tiles[1], f"{what}: output must have expected shape {made.shape} up to padding, got {output.spec.shape}")
     require(output.spec.volume == made.volume, f"{what}: output must have the elements of {made.shape}, got {output.spec.shape}")

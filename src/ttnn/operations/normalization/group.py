@@ -77,10 +77,8 @@ def group_norm(
             _check_grid(x, num_groups, core_grid)
     if input_mask is not None:
         dims = input_mask.spec.dims
-        require(
-            len(dims) == 4 and dims[1] == num_groups,
-            f"{what}: Input mask dim1 must be {num_groups} (num_groups={num_groups}), got: {dims[1]}",
-        )
+        require(len(dims) == 4, f"{what}: Input mask must have four dimensions, got {input_mask.spec.shape}")
+        require(dims[1] == num_groups, f"{what}: Input mask dim1 must be {num_groups} (num_groups={num_groups}), got: {dims[1]}")
         wide = 32 * tile_span(channels, channels // num_groups)
         require(dims[3] == wide, f"{what}: input mask width ({dims[3]}) must have the same width as block_wt * tile_width ({wide})")
     width = channels

@@ -126,11 +126,11 @@ def _sharded_config(spec: TensorSpec, dims: tuple[int, ...], kept: tuple[int, ..
     """
     rank = len(spec.dims)
     shard = wanted.shard_spec or spec.memory_config.shard_spec
-    if shard is None or (len(dims) < rank and any(d < rank - 2 for d in dims)):
+    if shard is None or out.layout == Layout.ROW_MAJOR or (len(dims) < rank and any(d < rank - 2 for d in dims)):
         return MemoryConfig(buffer_type=wanted.buffer_type)
     layout = wanted.memory_layout if wanted.memory_layout != TensorMemoryLayout.ND_SHARDED else TensorMemoryLayout.HEIGHT_SHARDED
     across, down = rank - 1 in dims, rank - 2 in dims
-    shape = [32 if down else shard.shape[0], 32 if across else shard.shape[1]]
+    shape = [32 if gone else math.ceil(extent / 32) * 32 for gone, extent in zip((down, across), shard.shape)]
     require(
         not (across and down and spec.dtype == DataType.FLOAT32),
         "reduce: Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input last dimension; "

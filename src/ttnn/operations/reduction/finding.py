@@ -58,12 +58,18 @@ def argmax(
         shape: tuple[int, ...] = (1,) * rank if keepdim else ()
     else:
         shape = tuple(1 if k == along else d for k, d in enumerate(spec.dims) if keepdim or k != along)
+    reduced = spec.volume if along is None else spec.dims[along]
+    require(rank == 0 or reduced > 0, f"argmax: Expected reduction dim {dim} to have non-zero size; the shape is {spec.shape}")
     config = memory_config if memory_config is not None else MemoryConfig(buffer_type=spec.memory_config.buffer_type)
     out = TensorSpec.of(Shape.of(shape), DataType.UINT32, Layout.ROW_MAJOR if rank else spec.layout, config)
     if output_tensor is not None:
         require(
             output_tensor.spec.dtype == DataType.UINT32,
             f"argmax: Only UINT32 is supported for outputs, got {name_of(output_tensor.spec.dtype)}",
+        )
+        require(
+            output_tensor.spec.volume == out.volume,
+            f"argmax: output_tensor must have the elements of {out.shape}, got {output_tensor.spec.shape}",
         )
         out = output_tensor.spec
     # Rows are reduced along the last dimension, tiles along the last two; what lies further out is brought there.
