@@ -4,7 +4,7 @@
 """
 
 FLOORS: dict[str, dict[str, float]] = {
-    "ops": {"sample": 0.865, "whole": 0.865},
+    "ops": {"sample": 0.994, "whole": 0.993},
     "types": {"sample": 0.991, "whole": 0.992},
     "print": {"sample": 1.0, "whole": 1.0},
     "allocator": {"sample": 1.0, "whole": 1.0},
@@ -12,7 +12,8 @@ FLOORS: dict[str, dict[str, float]] = {
 
 #: Names of the official interface that are built, by module and kind: counts that only rise.
 BUILT: dict[str, dict[str, int]] = {
-    "ttnn": {"class": 97, "enum": 57, "function": 108, "op": 425},
-    "ttnn.transformer": {"op": 1},
-    "ttnn.experimental": {"op": 14},
+    "ttnn": {"class": 99, "enum": 57, "function": 132, "op": 476},
+    "ttnn.transformer": {"op": 15},
+    "ttnn.kv_cache": {"op": 2},
+    "ttnn.experimental": {"op": 56},
 }
