@@ -69,9 +69,10 @@ def check_config(what: str, config: Any, device: Device, a: TensorSpec, b: Tenso
     _check_blocks(kind, config, kernel)
     grid = getattr(config, "compute_with_storage_grid_size", None)
     if grid is not None:
+        x, y = device.board.compute_grid
         require(
-            grid.x <= device.grid.x and grid.y <= device.grid.y,
-            f"{kind}: compute_with_storage_grid_size ({grid.x}, {grid.y}) must fit within device grid ({device.grid.x}, {device.grid.y})",
+            grid.x <= x and grid.y <= y,
+            f"{kind}: compute_with_storage_grid_size ({grid.x}, {grid.y}) must fit within device grid ({x}, {y})",
         )
     check = _CHECKS.get(kind)
     if check is not None and not gathers:
@@ -220,7 +221,7 @@ def check_room(what: str, config: Any, device: Device, a: TensorSpec, b: TensorS
         size += 2 * config.in0_block_w * config.per_core_M * tile(a)
     if not out.is_sharded:
         size += block * tile(out)
-    require_circular_room(what, device, CoreCoord(grid.x, grid.y), size)
+    require_circular_room(what, device, grid, size)
 
 
 # -- where the result lies
