@@ -198,13 +198,19 @@ def _corner(
     return launch("FillRmDeviceOperation", engine.corner, [any_], out, attributes=attributes)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.fill_rm", renames={"any": "any_"})
+def _golden_corner(N: int, C: int, H: int, W: int, hOnes: int, wOnes: int, any: Any, val_hi: float = 1.0, val_lo: float = 0.0, **_: Any) -> torch.Tensor:  # fmt: skip
+    found = torch.full((N, C, H, W), val_lo)
+    found[..., :hOnes, :wOnes] = val_hi
+    return found
+
+
+@operation("ttnn.fill_rm", golden=_golden_corner, renames={"any": "any_"})
 def fill_rm(N: int, C: int, H: int, W: int, hOnes: int, wOnes: int, any_: Tensor, val_hi: float, val_lo: float, *, memory_config: MemoryConfig | None = None) -> Tensor:  # fmt: skip
     """Matrices of `val_lo` with a corner of `val_hi`."""
     return _corner("fill_rm", N, C, H, W, hOnes, wOnes, any_, val_hi, val_lo, memory_config)
 
 
-@operation("ttnn.fill_ones_rm", renames={"any": "any_"})
+@operation("ttnn.fill_ones_rm", golden=_golden_corner, renames={"any": "any_"})
 def fill_ones_rm(
     N: int, C: int, H: int, W: int, hOnes: int, wOnes: int, any_: Tensor, *, memory_config: MemoryConfig | None = None
 ) -> Tensor:
@@ -262,7 +268,17 @@ def _rows_into(values: torch.Tensor, cache: torch.Tensor, *, start: int) -> torc
     return flat.reshape(cache.shape)
 
 
-@operation("ttnn.interleaved_to_sharded_partial")
+def _golden_rows(input_tensor: torch.Tensor, grid: Any, shard_shape: Any, num_slices: int, slice_index: int, *_: Any, **__: Any) -> torch.Tensor:  # fmt: skip
+    size = input_tensor.numel() // input_tensor.shape[-1] // num_slices
+    return _rows(input_tensor, start=slice_index * size, size=size)
+
+
+def _golden_rows_into(input_tensor: torch.Tensor, cache_tensor: torch.Tensor, num_slices: int, slice_index: int, **_: Any) -> torch.Tensor:
+    size = cache_tensor.numel() // cache_tensor.shape[-1] // num_slices
+    return _rows_into(input_tensor, cache_tensor, start=slice_index * size)
+
+
+@operation("ttnn.interleaved_to_sharded_partial", golden=_golden_rows)
 def interleaved_to_sharded_partial(
     input_tensor: Tensor,
     grid: Any,
@@ -282,7 +298,7 @@ def interleaved_to_sharded_partial(
     return launch("InterleavedToShardedPartialDeviceOperation", _rows, [input_tensor], out, attributes={"start": start, "size": size})  # type: ignore[no-any-return]
 
 
-@operation("ttnn.sharded_to_interleaved_partial")
+@operation("ttnn.sharded_to_interleaved_partial", golden=_golden_rows_into)
 def sharded_to_interleaved_partial(
     input_tensor: Tensor,
     cache_tensor: Tensor,

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 
 from tessera.formats.dtype import FORMATS, DataType, Layout
+from tessera.formats.rounding import to_grid
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig
 from tessera.memory.mesh import TensorTopology
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
+from tessera.runtime.events import check_queue
 from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
@@ -56,7 +58,7 @@ default_mapper: Any = None
 default_composer: Any = None
 
 
-@operation("ttnn.from_torch", planned=False)
+@operation("ttnn.from_torch", golden=lambda tensor, *_, **__: tensor, planned=False)
 def from_torch(
     tensor: Any,
     dtype: DataType | None = None,
@@ -72,8 +74,15 @@ def from_torch(
     preserve_nan_values: bool = False,
     col_tilize: bool = False,
     enable_bfloat_opt: bool = False,
-) -> Tensor:
-    """A TT-NN tensor of a torch tensor, on the host or straight on a device."""
+) -> Tensor | None:
+    """A TT-NN tensor of a torch tensor, on the host or straight on a device; None of None.
+
+    `pad_value` fills up tiles. `col_tilize` swaps the last two dimensions before block floats are packed, so that columns share exponents.
+    `enable_bfloat_opt` rounds block floats as the device's packer does, where there is a device. NaN are preserved whatever
+    `preserve_nan_values` says: here nothing is faster without them.
+    """
+    if tensor is None:
+        return None
     if spec is not None:
         require(
             dtype is None and layout is None and memory_config is None and tile is None,
@@ -89,19 +98,29 @@ def from_torch(
         require(layout in (None, Layout.TILE), f"Only TILE layout is supported for {dtype.name} dtype! from_torch got layout={layout}")
         layout = Layout.TILE
     given = given.detach()
+    if device is not None:
+        check_queue(device, cq_id, "from_torch")
+    if col_tilize:
+        require(FORMATS[dtype].is_block, f"from_torch: col_tilize=True needs dtype bfloat8_b or bfloat4_b, got {dtype.name}")
+        require(spec is None, "from_torch: col_tilize=True changes the shape, so it cannot be given together with spec")
+        require(given.dim() >= 2, f"from_torch: col_tilize=True needs a tensor of rank 2 or more, got shape {tuple(given.shape)}")
+        given = given.transpose(-1, -2).contiguous()
+    if enable_bfloat_opt and device is not None and FORMATS[dtype].is_block and given.is_floating_point():
+        # Values that are on the grid already stay there when they are packed.
+        given = to_grid(given.bfloat16(), dtype, tile, "device")
     if given.device.type != "cpu":
         given = given.cpu()
     mesh_mapper = mesh_mapper if mesh_mapper is not None else default_mapper
     if mesh_mapper is not None:
         from ttnn.distributed import distributed_tensor
 
-        host = distributed_tensor(given, dtype, layout, memory_config, tile, mesh_mapper)
+        host = distributed_tensor(given, dtype, layout, memory_config, tile, mesh_mapper, pad_value)
     else:
-        host = host_tensor(given, spec_for(given.shape, dtype, layout, memory_config, tile))
+        host = host_tensor(given, spec_for(given.shape, dtype, layout, memory_config, tile), pad_value)
     return host if device is None else to_device.function(host, device, memory_config=memory_config)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.to_torch", planned=False)
+@operation("ttnn.to_torch", golden=lambda tensor, *_, **__: tensor, planned=False)
 def to_torch(
     tensor: Tensor,
     dtype: torch.dtype | None = None,
@@ -110,13 +129,17 @@ def to_torch(
     mesh_composer: Any = None,
     device: Device | None = None,
     cq_id: Any = None,
-    **_: Any,
 ) -> torch.Tensor:
-    """The tensor's values as torch; the memory is always the caller's own."""
+    """The tensor's values as torch; the memory is always the caller's own. `torch_rank` takes leading dimensions of 1 away until as many are left.
+
+    `device` is accepted for programs that name the tensor's device; the tensor knows it.
+    """
     require_allocated(tensor, "to_torch")
     where = tensor.buffer.device
     if where is not None:
         where.require_open("to_torch")
+        check_queue(where, cq_id, "to_torch")
+        require(device is None or device is where, f"to_torch: device={device!r} is not the tensor's device {where!r}")
         require(
             where.trace is None,
             "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture",
@@ -140,16 +163,16 @@ def to_torch(
             converted.dim() <= torch_rank or all(d == 1 for d in converted.shape[: converted.dim() - torch_rank]),
             f"to_torch: torch_rank={torch_rank} is less than the rank of shape {tuple(converted.shape)}, whose leading dimensions are not all 1",
         )
-        shape = list(converted.shape)
-        converted = converted.reshape([1] * (torch_rank - len(shape)) + shape[max(0, len(shape) - torch_rank) :])
+        converted = converted.reshape(converted.shape[max(0, converted.dim() - torch_rank) :])
     return converted
 
 
-@operation("ttnn.to_device", planned=False, bound=True)
+@operation("ttnn.to_device", golden=lambda tensor, *_, **__: tensor, planned=False, bound=True)
 def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None = None, *, queue_id: Any = None) -> Tensor:
     """The tensor on a device; a tensor that is there already is answered as it is."""
     require_allocated(tensor, "to_device")
     device.require_open("to_device")
+    check_queue(device, queue_id, "to_device")
     if tensor.buffer.device is not None:
         require(
             tensor.buffer.device is device,
@@ -196,6 +219,8 @@ def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None
         parts = tensor.parts
         copies = {id(part): part.clone() if source.borrowed else part for part in parts}
         buffer.values = [None if i is None else copies[id(parts[i])] for i in places]
+        if source.images is not None and same_bytes:
+            buffer.images = [None if i is None else source.images[i] for i in places]
     if topology is None and device.num_chips > 1:
         from ttnn.distributed import replicated
 
@@ -203,7 +228,7 @@ def to_device(tensor: Tensor, device: Device, memory_config: MemoryConfig | None
     return Tensor.of(spec, buffer, topology)
 
 
-@operation("ttnn.from_device", planned=False, bound=True)
+@operation("ttnn.from_device", golden=lambda tensor, *_, **__: tensor, planned=False, bound=True)
 def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: Any = None) -> Tensor:
     """The tensor on the host. It keeps its memory config, as a file of it would."""
     require_allocated(tensor, "from_device")
@@ -211,6 +236,7 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: Any = None) 
     if source.device is None:
         return tensor
     source.device.require_open("from_device")
+    check_queue(source.device, queue_id, "from_device")
     require(
         source.device.trace is None,
         "Reads are not supported during trace capture. from_device was called between begin_trace_capture and end_trace_capture",
@@ -231,7 +257,7 @@ def _same(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-@operation("ttnn.to_layout")
+@operation("ttnn.to_layout", golden=lambda tensor, *_, **__: tensor)
 def to_layout(
     tensor: Tensor,
     layout: Layout,

@@ -308,7 +308,11 @@ def _drawn(name: str, spec: TensorSpec, device: Any, draw: Any) -> Tensor:
     return launch(name, lambda: draw(), [], spec, device=device, programs=programs)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.uniform", planned=False, renames={"from": "low", "to": "high"})
+def _golden_uniform(input: torch.Tensor, low: float = 0, high: float = 1, seed: int = 0, **words: Any) -> torch.Tensor:
+    return input.uniform_(words.get("from", low), words.get("to", high))
+
+
+@operation("ttnn.uniform", golden=_golden_uniform, planned=False, renames={"from": "low", "to": "high"})
 def uniform(
     input: Tensor,
     low: float = 0,
@@ -372,7 +376,7 @@ def manual_seed(seeds: Any = 0, *, device: Device | None = None, user_ids: Any =
     return Tensor.of(spec, Buffer(spec, [torch.tensor([int(seeds)], dtype=torch.int64)]))
 
 
-@operation("ttnn.from_buffer", planned=False)
+@operation("ttnn.from_buffer", golden=lambda buffer, shape, *_, **__: torch.tensor(list(buffer)).reshape(tuple(shape)), planned=False)
 def from_buffer(
     buffer: Any, shape: Any, dtype: DataType, device: Device, layout: Layout | None = None, memory_config: MemoryConfig | None = None
 ) -> Tensor:

@@ -19,6 +19,7 @@ from tessera.memory.spec import TensorSpec
 from tessera.memory.work import num_cores_to_corerangeset
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
+from tessera.runtime.events import check_queue
 from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
@@ -259,7 +260,7 @@ def move(input_tensor: Tensor, *, memory_config: MemoryConfig | None = None) -> 
     return _move("move", input_tensor, memory_config)
 
 
-@operation("ttnn.reallocate", planned=False)
+@operation("ttnn.reallocate", golden=lambda tensor, *_, **__: tensor, planned=False)
 def reallocate(tensor: Tensor, memory_config: MemoryConfig | None = None) -> Tensor:
     """The tensor at a new address, to join free memory. A single-core tensor may come back where it was."""
     return _move("reallocate", tensor, memory_config)
@@ -306,7 +307,14 @@ def _spec_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[TensorSpec,
     return spec_for(tuple(given["shape"]), given["dtype"], given["layout"], given.get("memory_config")), given["mesh_device"]
 
 
-@operation("ttnn.allocate_tensor_on_device", planned=False)
+def _golden_room(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """Zeros: what room reads as before it is written."""
+    spec = kwargs.get("tensor_spec", args[0] if args else None)
+    shape = spec.shape if isinstance(spec, TensorSpec) else kwargs.get("shape", spec)
+    return torch.zeros(tuple(shape))
+
+
+@operation("ttnn.allocate_tensor_on_device", golden=_golden_room, planned=False)
 def allocate_tensor_on_device(*args: Any, **kwargs: Any) -> Tensor:
     """Room on a device. It reads as zeros until it is written."""
     spec, device = _spec_of(args, kwargs)
@@ -318,7 +326,7 @@ def allocate_tensor_on_device(*args: Any, **kwargs: Any) -> Tensor:
     return Tensor.of(spec, device.new_buffer(spec), topology)
 
 
-@operation("ttnn.allocate_tensor_on_host", planned=False)
+@operation("ttnn.allocate_tensor_on_host", golden=_golden_room, planned=False)
 def allocate_tensor_on_host(*args: Any, **kwargs: Any) -> Tensor:
     """Room on the host for a tensor of a device, zeros at first."""
     spec, device = _spec_of(args, kwargs)
@@ -331,7 +339,9 @@ def _same_kind(host: Tensor, device: Tensor, called: str) -> None:
         require(mine == theirs, f"{called}: Host tensor has different {what}: {mine} on the host, {theirs} on the device")
 
 
-@operation("ttnn.copy_host_to_device_tensor", planned=False)
+@operation(
+    "ttnn.copy_host_to_device_tensor", golden=lambda host_tensor, device_tensor, *_, **__: device_tensor.copy_(host_tensor), planned=False
+)
 def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id: Any = None) -> None:
     """Write a host tensor into a device tensor's memory."""
     device = device_tensor.buffer.device
@@ -339,6 +349,7 @@ def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id
     require(device is not None, "copy_host_to_device_tensor: device_tensor must be on a device")
     assert device is not None
     device.require_open("copy_host_to_device_tensor")
+    check_queue(device, cq_id, "copy_host_to_device_tensor")
     require(device.trace is None, "Writes are not supported during trace capture. copy_host_to_device_tensor was called while capturing")
     _same_kind(host_tensor, device_tensor, "copy_host_to_device_tensor")
     for index in range(len(device_tensor.buffer.values)):
@@ -346,7 +357,9 @@ def copy_host_to_device_tensor(host_tensor: Tensor, device_tensor: Tensor, cq_id
         device_tensor.put(index, part.clone() if host_tensor.buffer.borrowed else part)
 
 
-@operation("ttnn.copy_device_to_host_tensor", planned=False)
+@operation(
+    "ttnn.copy_device_to_host_tensor", golden=lambda device_tensor, host_tensor, *_, **__: host_tensor.copy_(device_tensor), planned=False
+)
 def copy_device_to_host_tensor(device_tensor: Tensor, host_tensor: Tensor, blocking: bool = True, cq_id: Any = None) -> None:
     """Read a device tensor into a host tensor's memory."""
     device = device_tensor.buffer.device
@@ -354,6 +367,7 @@ def copy_device_to_host_tensor(device_tensor: Tensor, host_tensor: Tensor, block
     require(host_tensor.buffer.device is None, "copy_device_to_host_tensor: host_tensor must be on the host")
     assert device is not None
     device.require_open("copy_device_to_host_tensor")
+    check_queue(device, cq_id, "copy_device_to_host_tensor")
     require(device.trace is None, "Reads are not supported during trace capture. copy_device_to_host_tensor was called while capturing")
     _same_kind(host_tensor, device_tensor, "copy_device_to_host_tensor")
     for index in range(len(host_tensor.buffer.values)):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from tessera.engine import pooling as engine
 from tessera.engine import reduction
 from tessera.formats.dtype import DataType, Layout
@@ -113,7 +115,74 @@ def _check(
     require(tensor.spec.dtype != DataType.FLOAT32, f"{what}: Only BFLOAT16 supported for now, got {tensor.spec.dtype}")
 
 
-@operation("ttnn.max_pool2d", planned=False)
+def _golden_max(
+    input_tensor: torch.Tensor,
+    batch_size: int,
+    input_h: int,
+    input_w: int,
+    channels: int,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool = False,
+    *,
+    return_indices: bool = False,
+    **_: Any,
+) -> Any:
+    kernel, step, wide, edges = pair(kernel_size), pair(stride), pair(dilation), four(padding)
+    size = output_size(input_h, input_w, kernel, step, edges, wide, ceil_mode)
+    return engine.max_pool2d.torch(
+        input_tensor,
+        images=(batch_size, input_h, input_w, channels),
+        size=size,
+        kernel=kernel,
+        stride=step,
+        padding=edges,
+        dilation=wide,
+        indices=return_indices,
+    )
+
+
+def _golden_avg(
+    input_tensor: torch.Tensor,
+    batch_size: int,
+    input_h: int,
+    input_w: int,
+    channels: int,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    **_: Any,
+) -> Any:
+    kernel, step, edges = pair(kernel_size), pair(stride), four(padding)
+    size = output_size(input_h, input_w, kernel, step, edges, (1, 1), ceil_mode)
+    return engine.avg_pool2d.torch(
+        input_tensor,
+        images=(batch_size, input_h, input_w, channels),
+        size=size,
+        kernel=kernel,
+        stride=step,
+        padding=edges,
+        count_padding=count_include_pad,
+        divisor=divisor_override,
+    )
+
+
+def _golden_adaptive(largest: bool) -> Any:
+    def golden(
+        input_tensor: torch.Tensor, batch_size: int, input_h: int, input_w: int, channels: int, output_size: Sequence[int], **_: Any
+    ) -> Any:
+        images = (batch_size, input_h, input_w, channels)
+        return engine.adaptive_pool2d.torch(input_tensor, images=images, size=pair(output_size), largest=largest)
+
+    return golden
+
+
+@operation("ttnn.max_pool2d", golden=_golden_max, planned=False)
 def max_pool2d(
     input_tensor: Tensor,
     batch_size: int,
@@ -166,7 +235,7 @@ def _programs(tensor: Tensor, memory_config: MemoryConfig | None) -> int:
     return 4 + (memory_config is not None and not memory_config.is_sharded()) - 2 * tensor.spec.is_sharded
 
 
-@operation("ttnn.avg_pool2d", planned=False)
+@operation("ttnn.avg_pool2d", golden=_golden_avg, planned=False)
 def avg_pool2d(
     input_tensor: Tensor,
     batch_size: int,
@@ -227,7 +296,7 @@ def _adaptive(
     return launch("Pool2D", engine.adaptive_pool2d, [tensor], out, attributes=attributes, programs=programs)  # type: ignore[no-any-return]
 
 
-@operation("ttnn.adaptive_avg_pool2d", planned=False)
+@operation("ttnn.adaptive_avg_pool2d", golden=_golden_adaptive(False), planned=False)
 def adaptive_avg_pool2d(
     input_tensor: Tensor,
     batch_size: int,
@@ -249,7 +318,7 @@ def adaptive_avg_pool2d(
     )
 
 
-@operation("ttnn.adaptive_max_pool2d", planned=False)
+@operation("ttnn.adaptive_max_pool2d", golden=_golden_adaptive(True), planned=False)
 def adaptive_max_pool2d(
     input_tensor: Tensor,
     batch_size: int,
