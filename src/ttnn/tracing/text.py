@@ -18,7 +18,7 @@ from ttnn.tracing.serialize import MARK, numbers
 
 _MARKS = re.compile(f'"{MARK}(\\d+)-"')
 #: Elements that are turned into text at a time.
-CHUNK = 1 << 16
+CHUNK = 1 << 14
 _native = getattr(MODULE, "json_values", None)
 #: How the native writer calls the kinds of numbers.
 _KINDS = {
