@@ -17,6 +17,8 @@ from typing import Any
 
 from tessera.engine.native.direct import direct_of
 from tessera.formats.dtype import FORMATS, DataType
+from tessera.runtime.device import Device
+from tessera.runtime.events import check_queue
 from tessera.runtime.launch import Launch, recording
 from tessera.runtime.launcher import VALUE_TYPES, Caller, Plan, equip, recording_begins, recording_ends
 from tessera.runtime.observers import OBSERVERS, notify
@@ -108,6 +110,7 @@ class Operation(Caller):
 
     def _recorded(self, key: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body once, and remember the call if it was a single launch on its own arguments."""
+        given = args, kwargs
         args, kwargs = _told_apart(args, kwargs)
         outer, recording.launches = recording.launches, []
         recording_begins()
@@ -125,7 +128,7 @@ class Operation(Caller):
                 if all(id(t) in places for t in record.inputs) and record.inputs and result.topology is None:
                     inputs = tuple(places[id(t)] for t in record.inputs)
                     device.programs.remember(key, _plan(record, inputs, result.spec))
-        return result
+        return result if args is given[0] else _given_back(result, (args, kwargs), given)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         binding = self.binding
@@ -138,6 +141,7 @@ class Operation(Caller):
             if self.renames:
                 kwargs = {self.renames.get(k, k): v for k, v in kwargs.items()}
             if queue is not None:
+                _check_queue(self.__name__, queue, (*args, *kwargs.values()))
                 with command_queue(int(queue)):
                     return self.function(*args, **kwargs)
         return self.function(*args, **kwargs)
@@ -154,6 +158,23 @@ class Operation(Caller):
             raise
         notify("operation_ends", self, args, kwargs, result)
         return result
+
+
+def _check_queue(called: str, queue: Any, arguments: tuple[Any, ...]) -> None:
+    """The queue that a call names must be one of its device's."""
+    for value in arguments:
+        device = value.buffer.device if isinstance(value, Tensor) else value if isinstance(value, Device) else None
+        if device is not None:
+            check_queue(device, queue, called)
+            return
+
+
+def _given_back(result: Any, told_apart: tuple[Any, Any], given: tuple[Any, Any]) -> Any:
+    """A result that is one of the second objects, as the tensor that the program gave."""
+    for mine, theirs in zip((*told_apart[0], *told_apart[1].values()), (*given[0], *given[1].values())):
+        if mine is result:
+            return theirs
+    return result
 
 
 def _told_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
