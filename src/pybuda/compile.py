@@ -177,7 +177,11 @@ def compile_device(
     leaves = [t for t in torch.utils._pytree.tree_leaves([list(sample), kwargs]) if isinstance(t, torch.Tensor)]
     batch = leaves[0].shape[0] if leaves and leaves[0].dim() else 1
     options = options_for(device, config, training, batch)
-    watch = _checker(leaves, list(targets), verify_cfg) if verify_cfg is not None and getattr(verify_cfg, "verify_all", False) else None
+    watch = (
+        _checker(leaves, list(targets), verify_cfg)
+        if "PYBUDA_FORCE_VERIFY_ALL" in os.environ or getattr(verify_cfg, "verify_all", False)
+        else None
+    )
     compiled = compile_graph(graph, options, watch)
     results = CompileResults(compiled, output_dir=config.backend_output_dir)
     results.outputs = [

@@ -11,7 +11,7 @@ from pybuda._C.backend_api import BackendType
 from pybuda.module import Module
 from pybuda.pipeline.context import context
 from pybuda.pipeline.queues import Channel
-from pybuda.tensor import to_pt_tensor, to_pt_tensors
+from pybuda.tensor import pytorch_dtype_to_buda_dataformat, to_pt_tensor, to_pt_tensors
 
 
 class Pending:
@@ -138,6 +138,8 @@ class Device:
         if not item.leaves:
             raise RuntimeError(f"{self!r}: push_to_inputs needs at least one tensor")
         if sample is None:
+            for leaf in item.leaves:
+                pytorch_dtype_to_buda_dataformat(leaf.dtype)  # refuses what no chip holds
             self.sample = item
         else:
             self._check_shapes(sample.leaves, item.leaves)

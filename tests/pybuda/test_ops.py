@@ -191,6 +191,19 @@ def test_value(name, body, inputs, wanted):
     torch.testing.assert_close(graph.to(eager.dtype), eager, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("df", [pybuda.DataFormat.Float16_b, pybuda.DataFormat.Float16, pybuda.DataFormat.Bfp8_b], ids=lambda f: f.name)
+@pytest.mark.parametrize(("name", "body", "inputs", "wanted"), CASES, ids=[c[0] for c in CASES])
+def test_value_in_a_format(name, body, inputs, wanted, df):
+    """No operation lacks a kernel in any format, and none is far from its value in full precision (where it is no matter of a hair)."""
+    eager = body(*[Tensor.create_from_torch(i) for i in inputs]).value()
+    pybuda.set_configuration_options(default_df_override=df)
+    got = pybuda.run_inference(One(body, len(inputs)), inputs=[inputs], _sequential=True).get()[0].value()
+    assert got.shape == eager.shape
+    assert got.is_floating_point() == eager.is_floating_point()
+    if name not in ("Argmax", "Heaviside", "Quantize", "Requantize", "BudaRequantize", "Dequantize", "NotEqual"):
+        assert pybuda.verify.calculate_pcc(eager.float(), got.float()) > 0.97
+
+
 def test_every_operation_has_a_value_test():
     named = {c[0].split()[0] for c in CASES}
     tested_elsewhere = {

@@ -25,6 +25,7 @@ from tessera.graph.ops import OPS
 _MOVES = {"tm", "join", "split", "nop", "gather", "mask", "pad", "getitem"}
 # bfloat16 and float16 kernels that torch does not have on a CPU; these compute in fp32 and round afterwards.
 _WIDE_ONLY = {
+    "avg_pool3d",
     "erfc",
     "heaviside",
     "vector_norm",
@@ -263,7 +264,9 @@ class Builder:
         target = node.attrs.get("dtype", node.dtype)
         if not target.is_floating_point:
             return f"{operand}.to({self.bind(target)})"
-        return self.finish(node, operand, held(node.inputs[0], self.exact), certain=node.inputs[0].dtype.is_floating_point)
+        if not node.inputs[0].dtype.is_floating_point:
+            return self.finish(node, f"{operand}.float()", torch.float32)
+        return self.finish(node, operand, held(node.inputs[0], self.exact))
 
     def kernel(self, node: Node, operands: list[str], compute: torch.dtype) -> str:
         if node.op == "getitem":
