@@ -157,6 +157,11 @@ void sort(Address in, Address values, Address places, std::size_t rows, std::siz
   run_sort(pointer<const Words>(in), pointer<Words>(values), pointer<std::int64_t>(places), rows, width, keep, descending, threads);
 }
 
+void gather(Address table, std::size_t rows, Address index, std::size_t count, Address out, std::size_t row_bytes, int threads) {
+  MaybeRelease release(count * row_bytes / 2);
+  run_gather(pointer<const void>(table), rows, pointer<const std::int64_t>(index), count, pointer<void>(out), row_bytes, threads);
+}
+
 void permute(Address in, Address out, std::size_t element_size, const Dims& dims, const Dims& order, int threads) {
   MaybeRelease release(volume(dims));
   run_permute(pointer<const void>(in), pointer<void>(out), element_size, dims, order, threads);
@@ -217,6 +222,7 @@ void bind_engine(nb::module_& module) {
   module.def("cumsum", cumsum, "Running sums of each row.");
   module.def("sort", sort, "The first `keep` elements of each row in order, and their places.");
   module.def("matmul", matmul, "left x right (+ bias); right is bfloat16, its transpose, or tiles of block floats with `bits` bits of magnitude.");
+  module.def("gather", gather, "Rows of a table by index; an index beyond it means its nearest row.");
   module.def("permute", permute, "A contiguous copy with its dimensions in another order.");
   nb::class_<Chain>(module, "Chain", "Elementwise steps in a row, over blocks that stay in the L1 cache.")
       .def("__init__", [](Chain* self, const std::vector<Row>& rows, int registers, int inputs) {

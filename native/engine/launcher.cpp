@@ -52,7 +52,7 @@ struct World {
 } world;
 
 struct Names {
-  PyObject *missed, *watched, *gate, *launches, *data_ptr, *size_per_bank, *release, *part, *append, *memory, *allocate;
+  PyObject *missed, *watched, *gate, *launches, *data_ptr, *size_per_bank, *release, *part, *append, *memory, *allocate, *is_contiguous;
 } names;
 
 PyObject*& slot(PyObject* object, Slot offset) { return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset); }
@@ -447,7 +447,13 @@ PyObject* run_plan(PlanObject* plan, GateObject* gate, PyObject* device, PyObjec
   Py_XSETREF(slot(allocation, world.a_owner), owner);
 
   PyObject* result;
-  if (plan->direct != Direct::none) {
+  bool straight = plan->direct != Direct::none;  // kernels walk along memory; values that are not contiguous go by the engine function
+  for (Py_ssize_t i = 0; straight && i < count_inputs; ++i) {
+    Ref contiguous(PyObject_CallMethodNoArgs(values[i], names.is_contiguous));
+    if (!contiguous) return nullptr;
+    straight = contiguous == Py_True;
+  }
+  if (straight) {
     result = run_direct(plan, values);
   } else {
     Ref raw(PyObject_VectorcallDict(plan->compute, values, static_cast<std::size_t>(count_inputs), plan->attributes));
@@ -589,7 +595,8 @@ PyType_Spec PLAN = {"tessera._native.Plan", sizeof(PlanObject), 0, COLLECTED, PL
 int add_launcher(PyObject* module) {
   const auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
   names = {intern("_missed"), intern("_watched"), intern("gate"),   intern("launches"), intern("data_ptr"), intern("size_per_bank"),
-           intern("release"), intern("part"),     intern("append"), intern("memory"),   intern("allocate")};
+           intern("release"), intern("part"),     intern("append"), intern("memory"),   intern("allocate"),
+           intern("is_contiguous")};
   gate_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&GATE));
   plan_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&PLAN));
   PyObject *caller = PyType_FromSpec(&CALLER), *owner = PyType_FromSpec(&OWNER);

@@ -145,6 +145,17 @@ void run_sort(const std::uint16_t* in, std::uint16_t* values, std::int64_t* plac
   });
 }
 
+void run_gather(const void* table, std::size_t rows, const std::int64_t* index, std::size_t count, void* out, std::size_t row_bytes, int threads) {
+  if (!rows && count) throw std::invalid_argument("rows: a table without rows has nothing to gather");
+  parallel_for(count, 64 * 1024 / (row_bytes + 1) + 1, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto last = static_cast<std::int64_t>(rows) - 1;
+      const std::int64_t row = index[i] < 0 ? 0 : index[i] > last ? last : index[i];
+      std::memcpy(static_cast<char*>(out) + i * row_bytes, static_cast<const char*>(table) + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+    }
+  });
+}
+
 // -- dimensions
 
 namespace {

@@ -27,6 +27,8 @@ void run_cumsum(const std::uint16_t* in, std::uint16_t* out, std::size_t rows, s
 // The first `keep` of each row in order, ties in the order of their places; NaN counts as the largest.
 void run_sort(const std::uint16_t* in, std::uint16_t* values, std::int64_t* places, std::size_t rows, std::size_t width, std::size_t keep,
               bool descending, int threads);
+// Row i of out is row index[i] of the table, the nearest there is.
+void run_gather(const void* table, std::size_t rows, const std::int64_t* index, std::size_t count, void* out, std::size_t row_bytes, int threads);
 // out = in.permute(order), contiguous, for elements of 1, 2, 4 or 8 bytes.
 void run_permute(const void* in, void* out, std::size_t element_size, const Dims& dims, const std::vector<std::int64_t>& order, int threads);
 

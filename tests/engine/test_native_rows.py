@@ -6,6 +6,7 @@ import pytest
 import torch
 
 pytest.importorskip("tessera._native")
+from tessera.engine.embedding import embedding
 from tessera.engine.movement import permute, transpose
 from tessera.engine.native import movement, norm
 from tessera.engine.norm import layer_norm, rms_norm, scaled_masked_softmax, softmax
@@ -49,3 +50,12 @@ def test_what_has_no_kernel_goes_to_torch() -> None:
     assert norm.softmax(torch.zeros(2, 3).bfloat16(), dim=0) is NotImplemented
     assert norm.softmax(torch.zeros(()).bfloat16(), dim=-1) is NotImplemented
     assert norm.layer_norm(torch.zeros(2, 3).bfloat16(), torch.zeros(3), epsilon=1e-5, roles=("weight",)) is NotImplemented
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int32])
+def test_rows_by_index(dtype: torch.dtype) -> None:
+    table, index = (torch.randn(1, 1, 50, 33) * 9).to(dtype), torch.tensor([[0, 49, 7, 7], [-3, 1000, 2, 31]])
+    for given in (index, index.int(), index.to(torch.bfloat16)):
+        assert torch.equal(embedding(given, table), embedding.torch(given, table))
+    assert torch.equal(embedding(index, table, padding=7), embedding.torch(index, table, padding=7))
+    assert movement.embedding(index, table.transpose(-1, -2)) is NotImplemented

@@ -23,6 +23,7 @@ FORMS: dict[tuple[str, str], str] = {
     ("norm", "layer_norm"): "norm",
     ("norm", "rms_norm"): "norm",
     ("movement", "permute"): "movement",
+    ("embedding", "embedding"): "movement",
     ("movement", "transpose"): "movement",
     ("matmul", "matmul"): "matmul",
     ("attention", "scaled_dot_product"): "attention",

@@ -1,4 +1,4 @@
-"""Dimensions in another order: a blocked copy, for elements of any size."""
+"""Dimensions in another order, and rows by index: copies for elements of any size."""
 
 from __future__ import annotations
 
@@ -32,3 +32,23 @@ def transpose(values: Tensor, *, first: int, second: int) -> Any:
     order = list(range(values.dim()))
     order[first], order[second] = order[second], order[first]
     return permute(values, dims=order)
+
+
+def embedding(indices: Tensor, weight: Tensor, *, padding: int | None = None) -> Any:
+    if padding is not None or weight.dim() < 1 or not weight.numel() or not indices.numel():
+        return NotImplemented
+    if not weight.is_contiguous() or weight.device.type != "cpu" or indices.dtype.is_floating_point:
+        return NotImplemented
+    width = weight.shape[-1]
+    whole = indices.to(torch.int64).contiguous()
+    out = torch.empty((*indices.shape, width), dtype=weight.dtype)
+    _native.gather(
+        weight.data_ptr(),
+        weight.numel() // width,
+        whole.data_ptr(),
+        whole.numel(),
+        out.data_ptr(),
+        width * weight.element_size(),
+        torch.get_num_threads(),
+    )
+    return out
