@@ -23,7 +23,7 @@ from tessera.memory.mesh import (
     PlacementShard,
     TensorTopology,
 )
-from tessera.runtime.buffer import Buffer
+from tessera.runtime.buffer import Buffer, PartBuffer
 from tessera.runtime.device import Device
 from tessera.runtime.tensor import Tensor
 from ttnn.descriptors import MeshComposerConfig, MeshMapperConfig
@@ -36,12 +36,14 @@ __all__ = [
     "CppTensorToMesh",
     "MeshToTensor",
     "ReplicateTensorToMesh",
+    "ReplicateTensorToMeshWrapper",
     "ShardTensor2dMesh",
     "ShardTensorToMesh",
     "TensorToMesh",
     "aggregate_as_tensor",
     "aggregate_tensor",
     "combine_device_tensors",
+    "compute_distribution_to_mesh_mapping",
     "concat_mesh_to_tensor_composer",
     "create_mesh_composer",
     "create_mesh_mapper",
@@ -131,6 +133,29 @@ def ConcatMesh2dToTensor(mesh_device: Device, mesh_shape: Sequence[int], dims: S
     return MeshToTensor(tuple(mesh_shape), tuple(dims))
 
 
+class ReplicateTensorToMeshWrapper:
+    """A mapper in a wrapping, as programs hand it to `from_torch` and `as_tensor`."""
+
+    __slots__ = ("_mapper",)
+
+    def __init__(self, mapper: TensorToMesh) -> None:
+        self._mapper = mapper
+
+    def unwrap(self) -> TensorToMesh:
+        return self._mapper
+
+
+def unwrapped(mapper: TensorToMesh | ReplicateTensorToMeshWrapper) -> TensorToMesh:
+    return mapper.unwrap() if isinstance(mapper, ReplicateTensorToMeshWrapper) else mapper
+
+
+def compute_distribution_to_mesh_mapping(distribution_shape: MeshShape, mesh_shape: MeshShape) -> list[MeshCoordinate]:
+    """Where each place of a distribution lies on the mesh: at its own coordinates where both have as many dimensions and the mesh has room for
+    them, along the mesh row by row otherwise, as far as the mesh goes."""
+    inside = distribution_shape.dims() == mesh_shape.dims() and all(d <= m for d, m in zip(distribution_shape, mesh_shape))
+    return list(MeshCoordinateRange(distribution_shape) if inside else MeshCoordinateRange(mesh_shape))[: distribution_shape.mesh_size()]
+
+
 def replicated(device: Device) -> TensorTopology:
     """The topology of a tensor that every chip of a mesh holds whole."""
     return TensorTopology(MeshShape(device.num_chips), (PlacementReplicate(),), tuple(device.coordinates()))
@@ -142,19 +167,22 @@ def distributed_tensor(
     layout: Layout | None,
     memory_config: MemoryConfig | None,
     tile: Tile | None,
-    mapper: TensorToMesh,
+    mapper: TensorToMesh | ReplicateTensorToMeshWrapper,
+    pad: float | None = None,
 ) -> Tensor:
     """A host tensor with one part for each chip. Replicated parts are one object."""
+    mapper = unwrapped(mapper)
     pieces = mapper.cut(tensor)
     made: dict[int, Tensor] = {}
     parts = []
     for piece in pieces:
         host = made.get(id(piece))
         if host is None:
-            host = made[id(piece)] = host_tensor(piece.contiguous(), spec_for(piece.shape, dtype, layout, memory_config, tile))
-        parts.append(host.values)
-    spec = next(iter(made.values())).spec
-    return Tensor.of(spec, Buffer(spec, list(parts), borrowed=True), mapper.topology())
+            host = made[id(piece)] = host_tensor(piece.contiguous(), spec_for(piece.shape, dtype, layout, memory_config, tile), pad)
+        parts.append(host)
+    spec = parts[0].spec
+    images = [part.buffer.images[0] if part.buffer.images is not None else None for part in parts] if pad else None
+    return Tensor.of(spec, Buffer(spec, [part.values for part in parts], images=images, borrowed=True), mapper.topology())
 
 
 def get_device_tensors(tensor: Tensor) -> list[Tensor]:
@@ -166,9 +194,7 @@ def get_device_tensors(tensor: Tensor) -> list[Tensor]:
     for index in range(len(buffer.values)):
         if buffer.device is not None and not buffer.device.drives(index):
             continue  # a chip of another process
-        part = Buffer(buffer.spec, [buffer.part(index)], device=buffer.device)
-        part.allocation = None
-        taken.append(Tensor.of(tensor.spec, part, None))
+        taken.append(Tensor.of(tensor.spec, PartBuffer(buffer, index), None))
     return taken
 
 
@@ -240,6 +266,10 @@ def combine_device_tensors(*args: Sequence[Tensor], tensors: Sequence[Tensor] | 
     device = given[0].buffer.device
     if device is None or any(t.buffer.device is not device for t in given):
         raise RuntimeError("combine_device_tensors: all tensors must be on one mesh")
+    whole = getattr(given[0].buffer, "whole", None)
+    if whole is not None and [getattr(t.buffer, "whole", None) for t in given] == [whole] * len(whole.values):
+        if [t.buffer.index for t in given] == list(range(len(given))):
+            return Tensor.of(given[0].spec, whole, None)  # taken apart and put together again: nothing moves
     return aggregate_parts(given)
 
 

@@ -14,12 +14,14 @@ import numpy as np
 import torch
 
 from tessera.formats.dtype import FORMATS, DataType, Layout
+from tessera.formats.packing import pack
 from tessera.formats.rounding import host_convert
 from tessera.formats.shape import Shape
 from tessera.formats.tile import Tile
 from tessera.memory.config import MemoryConfig
 from tessera.memory.mesh import SINGLE, TensorTopology
 from tessera.memory.spec import TensorSpec
+from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
 from tessera.runtime.observers import OBSERVERS
 from tessera.runtime.tensor import Tensor
@@ -66,12 +68,23 @@ def as_torch(data: Any) -> torch.Tensor:
     return torch.tensor(data)
 
 
-def host_tensor(data: torch.Tensor, spec: TensorSpec) -> Tensor:
-    """A host tensor of the given values, converted as the host converts; memory is borrowed where nothing has to change."""
+def host_tensor(data: torch.Tensor, spec: TensorSpec, pad: float | None = None) -> Tensor:
+    """A host tensor of the given values, converted as the host converts; memory is borrowed where nothing has to change. `pad` is what fills up its
+    tiles; no operation reads that, so it lies in the bytes only."""
+    if pad and spec.layout is Layout.TILE and spec.padded_dims != spec.dims:
+        return _padded_tensor(data, spec, pad)
     values = host_convert(data, spec.dtype, spec.tile if spec.layout is Layout.TILE else None)
     borrowed = values is data or values.data_ptr() == data.data_ptr()
     values = values.reshape(spec.dims)
     return Tensor.on_host(spec, [values if values.is_contiguous() else values.contiguous()], borrowed=borrowed)
+
+
+def _padded_tensor(data: torch.Tensor, spec: TensorSpec, pad: float) -> Tensor:
+    if FORMATS[spec.dtype].is_block:  # what pads a block shares its exponent: the values are what comes out of the bytes
+        return Tensor.of(spec, Buffer(spec, [None], images=[pack(data.reshape(spec.dims), spec, pad)]))
+    values = host_convert(data, spec.dtype, spec.tile).reshape(spec.dims).contiguous()
+    borrowed = values.data_ptr() == data.data_ptr()
+    return Tensor.of(spec, Buffer(spec, [values], images=[pack(values, spec, pad)], borrowed=borrowed))
 
 
 def _construct(self: Tensor, *args: Any, **kwargs: Any) -> None:
@@ -128,7 +141,7 @@ def _make(*args: Any, **kwargs: Any) -> Tensor:
             raise RuntimeError(
                 f"Tensor(): {flat.numel()} values do not fill shape {list(spec.dims)}, which has {math.prod(spec.dims)} elements"
             )
-        tensor = host_tensor(flat.reshape(spec.dims), spec)
+        tensor = host_tensor(flat.reshape(spec.dims), spec, words.get("pad_value"))
     else:
         data = words["tensor"]
         if not isinstance(data, (torch.Tensor, np.ndarray)):
@@ -144,9 +157,11 @@ def _make(*args: Any, **kwargs: Any) -> Tensor:
             dtype=dtype,
             layout=spec_for(given.shape, dtype, layout).layout,
             tile=tile,
+            pad_value=words.get("pad_value"),
             device=device,
             memory_config=memory_config,
             mesh_mapper=mapper,
+            cq_id=words.get("cq_id"),
         )
     if device is not None:
         from ttnn.operations.conversion import to_device

@@ -116,3 +116,52 @@ class Buffer(Owner):
         allocation, self.allocation = self.allocation, None
         if allocation is not None and self.device is not None:
             self.device.release(self, allocation)
+
+
+class PartBuffer(Buffer):
+    """One part of another buffer, as a buffer: what is written to either is seen in both, and they are freed together."""
+
+    __slots__ = ("index", "whole")
+
+    def __init__(self, whole: Buffer, index: int) -> None:
+        # The base's own fields for room stay empty: the room is the whole's, which gives it back.
+        self.spec, self.device, self.borrowed, self.unique_id = whole.spec, whole.device, whole.borrowed, whole.unique_id
+        self.whole, self.index = whole, index
+
+    @property
+    def allocated(self) -> bool:  # type: ignore[override]
+        return self.whole.allocated
+
+    @property
+    def allocation(self) -> Allocation | None:  # type: ignore[override]
+        return self.whole.allocation
+
+    @property
+    def values(self) -> list[torch.Tensor | None]:  # type: ignore[override]
+        return [self.whole.values[self.index]]
+
+    @property
+    def images(self) -> list[torch.Tensor | None] | None:  # type: ignore[override]
+        images = self.whole.images
+        return None if images is None else [images[self.index]]
+
+    def part(self, index: int = 0) -> torch.Tensor:
+        return self.whole.part(self.index)
+
+    def image(self, index: int = 0) -> torch.Tensor:
+        return self.whole.image(self.index)
+
+    def replace(self, index: int, values: torch.Tensor) -> None:
+        self.whole.replace(self.index, values)
+
+    def writable(self, index: int = 0) -> torch.Tensor:
+        # The chips of a replicated tensor share one object until one of them is written.
+        whole, values = self.whole, self.whole.part(self.index)
+        if sum(other is values for other in whole.values) > 1:
+            values = values.clone()
+            whole.replace(self.index, values)
+            return values
+        return whole.writable(self.index)
+
+    def free(self) -> None:
+        self.whole.free()
