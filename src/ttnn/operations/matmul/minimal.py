@@ -50,6 +50,7 @@ def _minimal(
     require(all(d == 1 for d in b.dims[:-2]), f"{what}: the weight must not be batched, got {b.shape}")
     width = b.dims[-1]
     if bias is not None:
+        require(all(d == 1 for d in bias.spec.dims[:-1]), f"{what}: bias must be one row, got {bias.spec.shape}")
         require(bias.spec.dims[-1] == width, f"{what}: bias of width {bias.spec.dims[-1]} does not fit a product of width {width}")
     if swiglu:
         require(width % 64 == 0, f"{what}: fuse_swiglu pairs halves of whole tiles, got a width of {width}")

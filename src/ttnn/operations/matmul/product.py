@@ -217,6 +217,7 @@ def _with_bias(what: str, shape: tuple[int, ...], bias: Tensor) -> tuple[tuple[i
     """The shape with a bias added, and how many programs adding it takes: a single row is fused, anything else is an addition after."""
     dims = bias.spec.dims
     require(bias.buffer.device is not None and bias.buffer.allocated, f"{what}: bias must be on device and allocated")
+    require(len(dims) > 0, f"{what}: bias must have at least one dimension, got {bias.spec.shape}")
     for index in range(1, min(len(dims), len(shape)) + 1):
         m, n = shape[-index], dims[-index]
         require(

@@ -105,6 +105,12 @@ def scaled_dot_product_attention(
             q.spec.dims[2] == k.spec.dims[2],
             f"{what}: Causal SDPA requires Q and K to have the same sequence length. Got Q: {q.spec.dims[2]}, K: {k.spec.dims[2]}",
         )
+    if attn_mask is not None:
+        dims, fits = attn_mask.spec.dims, (q.spec.dims[0], q.spec.dims[1], q.spec.dims[2], k.spec.dims[2])
+        require(
+            len(dims) == 4 and dims[2:] == fits[2:] and dims[0] in (1, fits[0]) and dims[1] in (1, fits[1]),
+            f"{what}: attn_mask must be [1 or batch, 1 or heads, {fits[2]}, {fits[3]}], got {attn_mask.spec.shape}",
+        )
     check_program(what, program_config)
     out_config = memory_config if memory_config is not None else MemoryConfig(buffer_type=BufferType.DRAM)
     batch, heads, rows, _ = q.spec.dims

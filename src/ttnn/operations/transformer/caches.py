@@ -137,7 +137,10 @@ def _check_each(
         tensor.spec.dtype in (DataType.FLOAT32, DataType.BFLOAT16),
         f"{what}: Data type of input tensor must be FLOAT32 or BFLOAT16 and is {name_of(tensor.spec.dtype)}",
     )
-    require(len(cache.spec.dims) == 4 and len(tensor.spec.dims) == 4, f"{what}: cache and input must have four dimensions")
+    require(
+        len(cache.spec.dims) == 4 and len(tensor.spec.dims) == 4,
+        f"{what}: cache and input must have four dimensions, got {cache.spec.shape} and {tensor.spec.shape}",
+    )
     require(tensor.spec.is_sharded, f"{what}: Expect input_tensor to be sharded, a shard for each user")
     require(
         bool(places) != (places_tensor is not None),
@@ -145,6 +148,15 @@ def _check_each(
     )
     require(page_table is None or places_tensor is not None, f"{what}: a page_table needs update_idxs_tensor")
     users = tensor.spec.dims[1]
+    require(
+        tensor.spec.dims[0] == 1 and (block is not None or tensor.spec.padded_dims[2] >= cache.spec.dims[1]) and 0 not in tensor.spec.dims,
+        f"{what}: the input must be [1, users, heads, width] with the cache's {cache.spec.dims[1]} heads, got {tensor.spec.shape}",
+    )
+    for role, table, rank in (("update_idxs_tensor", places_tensor, 1), ("page_table", page_table, 2)):
+        require(
+            table is None or len(table.spec.dims) == rank,
+            f"{what}: Expect {role} to have rank {rank}, got {table.spec.shape if table is not None else None}",
+        )
     count = places_tensor.spec.dims[-1] if places_tensor is not None else len(places)
     require(count == users, f"{what}: Number of update_idxs ({count}) should match batch size ({users})")
     for role, table in (("update_idxs_tensor", places_tensor), ("page_table", page_table)):
@@ -313,10 +325,12 @@ def paged_fill_cache(
     require(
         page_table.spec.layout == Layout.ROW_MAJOR, f"{what}: Expect page_table_tensor in ROW_MAJOR layout, got {page_table.spec.layout}"
     )
+    for role, given_tensor, rank in (("cache", cache, 4), ("input", tensor, 4), ("page_table", page_table, 2)):
+        require(len(given_tensor.spec.dims) == rank, f"{what}: Expect the {role} tensor to have rank {rank}, got {given_tensor.spec.shape}")
     (_, kv_heads, length, width), (_, heads, _, input_width) = cache.spec.dims, tensor.spec.dims
     viewed = heads * (block_size or length) * input_width
     require(
-        kv_heads * length * width == viewed,
+        kv_heads * length * width == viewed > 0,
         f"{what} geometry mismatch: cache has {kv_heads * length * width} elems/block (kv_heads={kv_heads}, block_size={length}, "
         f"head_dim={width}) but input view is {viewed} (kv_heads={heads}, block_size={block_size or length}, head_dim={input_width}).",
     )

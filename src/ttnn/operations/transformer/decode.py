@@ -39,11 +39,13 @@ def _check(what: str, q: Tensor, k: Tensor, v: Tensor | None, pages: Tensor | No
     one, users, heads, width = q.spec.dims
     require(one == 1, f"{what}: Q must be [1, users, heads, width], got {q.spec.shape}")
     shared = k.spec.dims[1]
+    require(0 not in (*q.spec.dims, *k.spec.dims), f"{what}: operands must not be empty, got {q.spec.shape} and {k.spec.shape}")
     require(heads % shared == 0, f"{what}: GQA expects Q to have a multiple of K heads, but got {heads} and {shared}")
     require(width == k.spec.dims[-1], f"{what}: Q and K must have the same head dimension, got {width} and {k.spec.dims[-1]}")
     if v is not None:
         require(k.spec.dims[:3] == v.spec.dims[:3], f"{what}: K and V must have the same shape, got {k.spec.shape} and {v.spec.shape}")
     if pages is not None:
+        require(len(pages.spec.dims) == 2, f"{what}: page_table must be [users, pages], got {pages.spec.shape}")
         require(
             pages.spec.dtype in (DataType.INT32, DataType.UINT32, DataType.UINT16),
             f"{what}: page_table must hold INT32, got {name_of(pages.spec.dtype)}",
@@ -110,6 +112,13 @@ def _attend(
         count = len(cur_pos) if cur_pos else (cur_pos_tensor.spec.dims[-1] if cur_pos_tensor is not None else 0)
         require(count >= q.spec.dims[1], f"{what}: {count} positions were given for {q.spec.dims[1]} users")
     _check_work(what, q, k, pages, program_config, width)
+    if attn_mask is not None:
+        keys = k.spec.dims[-2] * (pages.spec.dims[-1] if pages is not None else 1)
+        fits = len(attn_mask.spec.dims) == 4 and attn_mask.spec.dims[-1] >= keys and attn_mask.spec.dims[2] in (1, q.spec.dims[2])
+        require(
+            fits and attn_mask.spec.dims[0] in (1, q.spec.dims[1]),
+            f"{what}: attn_mask must be [users, 1, heads, keys] for {q.spec.dims[1]} users, {q.spec.dims[2]} heads and {keys} keys, got {attn_mask.spec.shape}",
+        )
     if width is not None:
         require(0 < width <= k.spec.dims[-1], f"{what}: head_dim_v={width} must be at most the keys' width {k.spec.dims[-1]}")
     named = {"v": v, "pages": pages, "places": cur_pos_tensor, "mask": attn_mask, "sink": attention_sink}

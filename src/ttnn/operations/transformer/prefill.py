@@ -42,6 +42,10 @@ def _chunked(
     require_device(what, q, pages, start_tensor, sink)
     require(pages.spec.dtype in PAGE_DTYPES, f"{what}: page_table must hold INT32, got {name_of(pages.spec.dtype)}")
     require(pages.spec.layout == Layout.ROW_MAJOR, f"{what}: page_table must be in ROW_MAJOR layout, got {pages.spec.layout}")
+    require(len(pages.spec.dims) == 2, f"{what}: page_table must be [batch, pages], got {pages.spec.shape}")
+    require(0 not in (*q.spec.dims, *k.spec.dims), f"{what}: operands must not be empty, got {q.spec.shape} and {k.spec.shape}")
+    if v is not None:
+        require(v.spec.dims[:3] == k.spec.dims[:3], f"{what}: K and V must have the same pages, got {k.spec.shape} and {v.spec.shape}")
     batch, heads, rows, head_width = q.spec.dims
     _, shared, length, key_width = k.spec.dims
     require(pages.spec.dims[0] == batch, f"{what}: page_table must have a line for each of the batch of {batch}, got {pages.spec.shape}")

@@ -121,7 +121,10 @@ def _check_matrix(what: str, tensor: Tensor, cos: Tensor, sin: Tensor, matrix: T
         require(t.spec.dtype == DataType.BFLOAT16, f"{what}: All input tensors must have dtype = bfloat16, got {t.spec.dtype}")
     _check(what, tensor, cos, sin)
     require_tile(what, matrix)
-    require(matrix.spec.dims[-1] == 32, f"{what}: trans_mat must be 32 wide, got {matrix.spec.shape}")
+    require(
+        matrix.spec.dims[-2:] == (32, 32) and 0 not in matrix.spec.dims,
+        f"{what}: trans_mat must be one tile, 32 by 32, got {matrix.spec.shape}",
+    )
     if decode:
         _check_decode(what, tensor, cos, sin, matrix)
 

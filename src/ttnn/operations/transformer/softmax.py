@@ -45,6 +45,11 @@ def _softmax(
             mask.spec.dims[-1] == tensor.spec.dims[-1],
             f"{what}: attention_mask must be as wide as the scores ({tensor.spec.dims[-1]}), got {mask.spec.shape}",
         )
+        batch = tensor.spec.dims[0]
+        require(
+            mask.spec.dims[0] in (1, batch) and len(mask.spec.dims) == 4 and mask.spec.dims[1] in (1, tensor.spec.dims[-3]),
+            f"{what}: attention_mask must be [1 or {batch}, 1, rows, width], got {mask.spec.shape}",
+        )
     scale = head_size**-0.5 if head_size else None
     inputs = [tensor] if mask is None else [tensor, mask]
     return launch("SoftmaxDeviceOperation", _masked, inputs, out, attributes={"scale": scale}, into=into, programs=programs)  # type: ignore[no-any-return]
