@@ -73,12 +73,10 @@ def attention_softmax(
         if mask.shape[-1] != width and mask[0].numel() >= width:
             mask = mask.reshape(mask.shape[0], 1, 1, -1)[..., :width]
         rows = mask.shape[-2]
-        if rows not in (1, height):
-            mask = (
-                mask.repeat_interleave(1, 0).tile((1,) * (mask.dim() - 2) + (-(-height // rows), 1))[..., :height, :]
-                if causal
-                else mask[..., :1, :]
-            )
+        if rows not in (1, height) and causal:
+            mask = mask.tile((1,) * (mask.dim() - 2) + (-(-height // rows), 1))[..., :height, :]
+        elif rows not in (1, height):
+            mask = mask[..., :1, :]
     if mask is None:
         return scaled_masked_softmax(values, scale=scale, dim=-1)  # type: ignore[no-any-return]
     return scaled_masked_softmax(values, mask, scale=scale, dim=-1)  # type: ignore[no-any-return]

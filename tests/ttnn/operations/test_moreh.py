@@ -70,6 +70,14 @@ def test_matrices_stay_matrices(device: Any) -> None:
         ttnn.moreh_sum(put(some(32, 32), device, ttnn.float32), 0)
 
 
+def test_names_without_the_prefix(device: Any) -> None:
+    moreh = ttnn.operations.moreh
+    assert moreh.sum is ttnn.moreh_sum and moreh.softmax_backward is ttnn.moreh_softmax_backward
+    values = some(33, 5)
+    found = moreh.softmax(put(values, device), 1, op=moreh.SoftmaxOp.SOFTMIN, strategy=moreh.SoftmaxOpParallelizationStrategy.NONE)
+    close(found, torch.softmax(-values.double(), 1))
+
+
 def test_whole_numbers(device: Any) -> None:
     values = torch.arange(33 * 65, dtype=torch.int32).reshape(33, 65)
     assert torch.equal(ttnn.to_torch(ttnn.moreh_sum(put(values, device, ttnn.int32), 0)), values.sum(0, keepdim=True).int())
