@@ -199,6 +199,17 @@ def test_joint(device: Any) -> None:
     close(b, want[:, :, 64:])
 
 
+def test_chunks_must_fit_in_l1(device: Any) -> None:
+    q = put(random(1, 1, 32, 128), device)
+    for size, fits in ((256, True), (512, False), (31, False)):
+        config = ttnn.SDPAProgramConfig(compute_with_storage_grid_size=(8, 8), q_chunk_size=size, k_chunk_size=size)
+        if fits:
+            ttnn.transformer.scaled_dot_product_attention(q, q, q, program_config=config)
+        else:
+            with pytest.raises(RuntimeError, match="beyond max L1 size|multiple of TILE_SIZE"):
+                ttnn.transformer.scaled_dot_product_attention(q, q, q, program_config=config)
+
+
 def test_refusals(device: Any) -> None:
     q, k = put(random(1, 1, 8, 64), device), put(random(1, 3, 128, 64), device)
     with pytest.raises(RuntimeError, match="GQA expects Q to have a multiple of K heads"):
