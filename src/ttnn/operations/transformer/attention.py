@@ -47,7 +47,7 @@ def check_shapes(what: str, q: Tensor, k: Tensor, v: Tensor) -> None:
     )
 
 
-def check_program(what: str, program_config: Any, q: Tensor, width: int) -> None:
+def check_program(what: str, program_config: Any, q: Tensor, k: Tensor, width: int) -> None:
     """Chunks are whole tiles, and what a core holds of them fits in L1: queries, keys and values twice, scores once, results twice. `width` is that of the
     values."""
     if program_config is None:
@@ -59,8 +59,9 @@ def check_program(what: str, program_config: Any, q: Tensor, width: int) -> None
     assert device is not None
     rows, keys = program_config.q_chunk_size // 32, program_config.k_chunk_size // 32
     head, value = -(-q.spec.dims[-1] // 32), -(-width // 32)
-    tiles = 2 * (rows * head + keys * head + keys * value) + rows * keys + 2 * rows * value
-    require_circular_room(what, device, program_config.compute_with_storage_grid_size, tiles * q.spec.tile.get_tile_size(q.spec.dtype))
+    own, other = (t.spec.tile.get_tile_size(t.spec.dtype) for t in (q, k))
+    size = (2 * rows * (head + value) + rows * keys) * own + 2 * keys * (head + value) * other
+    require_circular_room(what, device, program_config.compute_with_storage_grid_size, size)
 
 
 def _golden(
@@ -122,7 +123,7 @@ def scaled_dot_product_attention(
             len(dims) == 4 and dims[2:] == fits[2:] and dims[0] in (1, fits[0]) and dims[1] in (1, fits[1]),
             f"{what}: attn_mask must be [1 or batch, 1 or heads, {fits[2]}, {fits[3]}], got {attn_mask.spec.shape}",
         )
-    check_program(what, program_config, q, v.spec.dims[-1])
+    check_program(what, program_config, q, k, v.spec.dims[-1])
     out_config = memory_config if memory_config is not None else MemoryConfig(buffer_type=BufferType.DRAM)
     batch, heads, rows, _ = q.spec.dims
     width = v.spec.dims[-1]

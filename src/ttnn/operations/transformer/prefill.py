@@ -62,7 +62,7 @@ def _chunked(
             start + rows <= available,
             f"{what}: the chunk ends at {start + rows}, beyond the {available} rows of the pages; chunk_start_idx={start}",
         )
-    check_program(what, program_config, q, width)
+    check_program(what, program_config, q, k, width)
     named = {"v": v, "pages": pages, "start": start_tensor if start is None else None, "sink": sink}
     given = {name: tensor for name, tensor in named.items() if tensor is not None}
     return launch(  # type: ignore[no-any-return]
@@ -231,7 +231,7 @@ def flash_mla_prefill(
     else:
         width = value
         _check_width(what, k, width)
-    check_program(what, program_config, q, width)
+    check_program(what, program_config, q, k, width)
     given = {name: tensor for name, tensor in (("v", v), ("mask", attn_mask)) if tensor is not None}
     return launch(  # type: ignore[no-any-return]
         "SDPAOperation",
@@ -270,7 +270,7 @@ def joint_scaled_dot_product_attention(
     for a, b in zip(first, second):
         same = (a.spec.dims[:2], a.spec.dims[-1]) == (b.spec.dims[:2], b.spec.dims[-1])
         require(same, f"{what}: joint tensors must have the batch, heads and width of the others, got {a.spec.shape} and {b.spec.shape}")
-    check_program(what, program_config, input_tensor_q, input_tensor_v.spec.dims[-1])
+    check_program(what, program_config, input_tensor_q, input_tensor_k, input_tensor_v.spec.dims[-1])
     outs = [like(q, memory_config=_place(None)) for q in (input_tensor_q, joint_tensor_q)]
     results = launch("JointSDPADeviceOperation", engine.joint, [*first, *second], outs, attributes={"scale": scale}, key=program_config)
     return results[0], results[1]

@@ -109,7 +109,7 @@ def ring_distributed_scaled_dot_product_attention(
         raise NotImplementedError(f"ttnn.transformer.{what}: chunks in pages are not built in Tessera")
     check_operands(what, q, k, v, None)
     check_shapes(what, q, k, v)
-    check_program(what, program_config, q, v.spec.dims[-1])
+    check_program(what, program_config, q, k, v.spec.dims[-1])
     batch, heads, rows, _ = q.spec.dims
     require(
         ring_size > 0 and rows % (2 * ring_size * 32) == 0,
