@@ -21,6 +21,7 @@ from ttnn.operations.rules import like, require
 def check_vector(what: str, role: str, vector: Tensor, x: Tensor) -> None:
     """A weight or bias: one row of the input's width in TILE, or rows of one tile's width in ROW_MAJOR."""
     require(vector.buffer.device is not None, f"{what}: Device Operations expect device tensors as inputs; {role} is on the host")
+    require(len(vector.spec.dims) > 0, f"{what}: {role} must have a dimension, got a scalar")
     width, padded = x.spec.dims[-1], x.spec.padded_shape[-1]
     if vector.spec.layout == Layout.TILE:
         height = vector.spec.padded_shape[-2] if len(vector.spec.padded_shape) > 1 else 32
