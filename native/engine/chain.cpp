@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr std::size_t BLOCK = 2048;        // elements: 4 KiB for each value between steps
-constexpr std::size_t GRAIN = 8 * BLOCK;
+constexpr std::size_t GRAIN = 32 * BLOCK;
 
 }  // namespace
 

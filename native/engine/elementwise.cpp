@@ -6,7 +6,7 @@ namespace tessera {
 namespace {
 
 // Below this many elements a second thread costs more than it brings.
-constexpr std::size_t GRAIN = 32 * 1024;
+constexpr std::size_t GRAIN = 128 * 1024;
 
 float widened(std::uint16_t x) {
   const std::uint32_t u = static_cast<std::uint32_t>(x) << 16;

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t GRAIN = 32 * 1024;
+constexpr std::size_t GRAIN = 64 * 1024;
 
 std::size_t rows_per_piece(std::size_t width) { return GRAIN / (width + 1) + 1; }
 

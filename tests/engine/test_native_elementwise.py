@@ -77,6 +77,14 @@ def test_wide_steps_agree_with_torch(name: str) -> None:
         same_fp32(elementwise_unary(x, program=((name, ()),), wide=True), elementwise_unary.torch(x, program=((name, ()),), wide=True))
 
 
+@pytest.mark.parametrize("program", [(("exp", ()),), (("tanh", ()), ("relu", ())), (("multiply", (0.5,)),)])
+def test_fp32_steps_flush_in_place(program: elementwise.Program) -> None:
+    x = torch.cat([EVERY.float(), torch.randn(1001) * 50])
+    kept = x.clone()
+    same_fp32(elementwise.elementwise_unary(x, program=program), elementwise_unary.torch(x, program=program))
+    assert torch.equal(x.nan_to_num(), kept.nan_to_num())
+
+
 def test_wide_programs_are_tables() -> None:
     large = EVERY.repeat(3)
     got = elementwise.elementwise_unary(large, program=(("gelu", ()),), wide=True)
@@ -92,7 +100,7 @@ def test_whole_numbers_wrap(name: str) -> None:
 
 
 def test_what_has_no_kernel_goes_to_torch() -> None:
-    assert elementwise.elementwise_unary(torch.ones(3), program=(("exp", ()),)) is NotImplemented
+    assert elementwise.elementwise_unary(torch.ones(3), program=(("gelu", ()),)) is NotImplemented
     assert elementwise.elementwise_unary(torch.ones(4, 4).bfloat16().t()[1:], program=(("exp", ()),)) is NotImplemented
     assert elementwise.elementwise_binary(EVERY, EVERY.int(), op="add") is NotImplemented
     assert elementwise_binary(torch.ones(3, dtype=torch.int32), torch.ones(3, dtype=torch.int32), op="add").tolist() == [2, 2, 2]

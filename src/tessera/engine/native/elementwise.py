@@ -16,7 +16,7 @@ from torch import Tensor
 from tessera import _native
 from tessera.engine.binary import PAIRS
 from tessera.engine.steps import STEPS
-from tessera.engine.unary import TABLE_PAYS, Program, table
+from tessera.engine.unary import TABLE_PAYS, Program, apply, is_local, is_single, needs_flush, table
 
 _BF16, _FP32 = torch.bfloat16, torch.float32
 _empty_like, _empty = torch.empty_like, torch.empty
@@ -56,7 +56,7 @@ def _table(program: Program, count: int) -> Tensor | None:
             _asked.clear()
         asked = _asked[program] = _asked.get(program, 0) + 1
         pays = CONSTANT_PAYS if any(params for _, params in program) else TABLE_PAYS
-        if (count < pays and asked < OFTEN) or not all(STEPS[name].local for name, _ in program):
+        if (count < pays and asked < OFTEN) or not is_local(program):
             return None
         if len(_known) >= MOST_TABLES:
             _known.clear()
@@ -97,13 +97,27 @@ def _float(x: Tensor) -> bool:
     return (x.dtype is _BF16 or x.dtype is _FP32) and x.is_contiguous() and x.device.type == "cpu"
 
 
+def _single(x: Tensor, program: Program) -> Any:
+    """Steps that torch computes well enough in fp32, and one pass in place that flushes subnormal results."""
+    if not is_single(program) or not is_local(program) or x.requires_grad:
+        return NotImplemented
+    result = apply(x, program)
+    if result.dtype is not _FP32 or not result.is_contiguous() or result.data_ptr() == x.data_ptr():
+        return NotImplemented
+    if needs_flush(program):
+        _native.unary_wide(EXACT["identity"], result.data_ptr(), True, 0, result.data_ptr(), result.numel(), _threads())
+    return result
+
+
 def _unary_wide(x: Tensor, program: Program) -> Any:
     """An fp32 result: exact steps on either float, any other program on bfloat16 by a table in fp32."""
     if not program or not _float(x):
         return NotImplemented
     step, address = EXACT.get(program[0][0]) if len(program) == 1 else None, 0
     if step is None:
-        if x.dtype is _FP32 or x.numel() < CONSTANT_PAYS or not all(STEPS[name].local for name, _ in program):
+        if x.dtype is _FP32:
+            return _single(x, program)
+        if x.numel() < CONSTANT_PAYS or not is_local(program):
             return NotImplemented
         values = table(program, True)
         step, address = 0, values.data_ptr()
