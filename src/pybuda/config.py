@@ -15,7 +15,7 @@ from pybuda._C import DRAMPlacementAlgorithm, NodeEpochType
 from pybuda._C.backend_api import DeviceMode
 from pybuda._C.enums import JsonEnum
 from pybuda.tensor import warn_once
-from tessera.graph.compiler import CompileDepth
+from tessera.graph.compiler import CompileDepth as CompileDepth
 from tessera.graph.formats import DataFormat, MathFidelity
 
 

@@ -39,6 +39,7 @@ class Device:
     devtype = BackendType.Silicon
 
     def __init__(self, name: str, mp_context: Any = None) -> None:
+        self.name: str = name
         pipeline = context()
         if pipeline.finished:
             pipeline.devices = []
@@ -49,7 +50,6 @@ class Device:
             )
         if pipeline.compiled:
             pipeline.stop()
-        self.name = name
         self.modules: list[Module] = []
         self.loss_module: Module | None = None
         self.inputs = Channel()
@@ -65,7 +65,7 @@ class Device:
     # placing ----------------------------------------------------------------------------------------------------------
 
     def place_module(self, module: Module | Sequence[Module]) -> None:
-        new = list(module) if isinstance(module, (list, tuple)) else [module]
+        new: list[Any] = list(module) if isinstance(module, (list, tuple)) else [module]
         for one in new:
             if not isinstance(one, Module):
                 raise RuntimeError(

@@ -201,7 +201,7 @@ class Tensor(TensorBase):
 
     def to_tensorflow(self) -> Any:
         try:
-            import tensorflow as tf
+            import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError as error:
             raise RuntimeError("to_tensorflow needs TensorFlow; install the `tf` extra, or use to_pytorch()") from error
         value = self.value().detach()
@@ -213,7 +213,7 @@ class Tensor(TensorBase):
 
     def to_jax(self) -> Any:
         try:
-            import jax.numpy as jnp
+            import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
             raise RuntimeError("to_jax needs JAX; install the `jax` extra, or use to_pytorch()") from error
         value = self.value().detach()

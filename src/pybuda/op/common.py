@@ -59,13 +59,15 @@ def auto_name(op: str, name: str) -> str:
 
 
 def make(op: str, name: str, *operands: Any, label: str = "", data_format: DataFormat | None = None, **attrs: Any) -> Tensor:
-    """Operation `op` of the graph's table on `operands`; `label` is its name in automatic names where that differs."""
+    """Operation `op` of the graph's table on `operands`; `label` is its name in automatic names where that differs, and
+    attributes that are None are left to the row's default."""
     for position, operand in enumerate(operands):
         if not isinstance(operand, (Tensor, Parameter)):
             raise TypeError(
                 f"{label or op}: operand {position} is a {type(operand).__name__}; it must be a pybuda Tensor or Parameter (Tensor.create_from_torch wraps a torch tensor)"
             )
     full = auto_name(label or op, name)
+    attrs = {key: value for key, value in attrs.items() if value is not None}
     if not getattr(_state, "tracing", False) and all(o.has_value() for o in operands):
         value = OPS[op].fn(*[o.value() for o in operands], **attrs)
         return TensorFromPytorch(value, data_format or (operands[0].data_format if operands and value.is_floating_point() else None))

@@ -43,8 +43,8 @@ def Sqrt(name: str, operandA: Tensor) -> Tensor:
 def Relu(name: str, operandA: Tensor, threshold: float = 0.0, mode: str = "min") -> Tensor:
     if mode not in ("min", "max"):
         raise ValueError(f"Relu: mode={mode!r} must be 'min' or 'max'")
-    attrs = {} if (threshold, mode) == (0.0, "min") else {"threshold": threshold, "mode": mode}
-    return make("relu", name, operandA, **attrs)
+    plain = (threshold, mode) == (0.0, "min")
+    return make("relu", name, operandA, threshold=None if plain else threshold, mode=None if plain else mode)
 
 
 def LeakyRelu(name: str, operandA: Tensor, alpha: float) -> Tensor:
@@ -52,7 +52,7 @@ def LeakyRelu(name: str, operandA: Tensor, alpha: float) -> Tensor:
 
 
 def Gelu(name: str, operandA: Tensor, approximate: str = "none") -> Tensor:
-    return make("gelu", name, operandA, **({} if approximate == "none" else {"approximate": approximate}))
+    return make("gelu", name, operandA, approximate=None if approximate == "none" else approximate)
 
 
 def Sigmoid(name: str, operandA: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def Sigmoid(name: str, operandA: Tensor) -> Tensor:
 
 
 def Argmax(name: str, operandA: Tensor, dim: int | None = None) -> Tensor:
-    return make("argmax", name, operandA, **({"keepdim": True} if dim is None else {"dim": dim, "keepdim": True}))
+    return make("argmax", name, operandA, dim=dim, keepdim=True)
 
 
 def Clip(name: str, operandA: Tensor, min: float, max: float) -> Tensor:
@@ -80,7 +80,7 @@ def Tanh(name: str, operandA: Tensor) -> Tensor:
 
 
 def CumSum(name: str, operandA: Tensor, axis: int, exclusive: bool = False) -> Tensor:
-    return make("cumsum", name, operandA, dim=axis, **({"exclusive": True} if exclusive else {}))
+    return make("cumsum", name, operandA, dim=axis, exclusive=exclusive or None)
 
 
 def LogicalNot(name: str, operandA: Tensor) -> Tensor:

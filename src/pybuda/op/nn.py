@@ -18,11 +18,11 @@ Operand = Tensor | Parameter
 
 
 def Softmax(name: str, operandA: Tensor, *, dim: int, stable: bool = True) -> Tensor:
-    return make("softmax", name, operandA, dim=dim, **({} if stable else {"stable": False}))
+    return make("softmax", name, operandA, dim=dim, stable=None if stable else False)
 
 
 def LogSoftmax(name: str, operandA: Tensor, *, dim: int, stable: bool = True) -> Tensor:
-    return make("log_softmax", name, operandA, dim=dim, **({} if stable else {"stable": False}))
+    return make("log_softmax", name, operandA, dim=dim, stable=None if stable else False)
 
 
 def Layernorm(name: str, operandA: Tensor, weights: Operand, bias: Operand, dim: int = -1, epsilon: float = 1e-05) -> Tensor:

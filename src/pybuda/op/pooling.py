@@ -27,7 +27,6 @@ def _max_pool(
         raise NotImplementedError(
             f"MaxPool{rank}d: max_pool_add_sub_surround works around a limit of the chip's packer that the software device does not have; leave it False"
         )
-    extra = {"channel_last": True} if channel_last else {}
     return make(
         f"max_pool{rank}d",
         name,
@@ -37,7 +36,7 @@ def _max_pool(
         padding=padding,
         dilation=dilation,
         ceil_mode=ceil_mode,
-        **extra,
+        channel_last=channel_last or None,
     )
 
 

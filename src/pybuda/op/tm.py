@@ -65,7 +65,7 @@ def Pad(
         raise ValueError(f"Pad: mode={mode!r} must be 'constant', 'replicate' or 'reflect'")
     if len(pad) not in (2, 4):
         raise ValueError(f"Pad: pad={pad} must have two or four amounts")
-    return make("pad", name, operandA, pad=list(pad), mode=mode, **({"channel_last": True} if channel_last else {}))
+    return make("pad", name, operandA, pad=list(pad), mode=mode, channel_last=channel_last or None)
 
 
 def PadTile(name: str, operandA: Tensor, dim: int, original_length: int) -> Tensor:

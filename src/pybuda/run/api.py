@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -137,7 +138,7 @@ def _do_forward(pipeline: Context, count: int) -> None:
             raise RuntimeError("the pipeline already runs for ever (input_count=0); push inputs and read its queue, or call shutdown()")
         pipeline.endless = count == 0
         for index in range(len(pipeline.devices)):
-            pipeline.submit(index, lambda i=index: _forward_many(pipeline, i, count))
+            pipeline.submit(index, partial(_forward_many, pipeline, index, count))
         return
     if count == 0:
         raise RuntimeError("input_count=0 (run for ever) needs concurrent mode; this pipeline runs sequentially")
@@ -148,18 +149,18 @@ def _do_forward(pipeline: Context, count: int) -> None:
             )
         if pipeline.training and pipeline.devices[-1].targets.empty():
             raise RuntimeError(f"sequential mode has no target left in {pipeline.devices[-1].name!r}; push_to_target_inputs before running")
-        _guarded(pipeline, lambda: [_forward_one(pipeline, i) for i in range(len(pipeline.devices))])
+        for index in range(len(pipeline.devices)):
+            _guarded(pipeline, partial(_forward_one, pipeline, index))
 
 
 def _do_backward(pipeline: Context, count: int, zero_grad: bool) -> None:
     if not pipeline.sequential:
         for index in range(len(pipeline.devices)):
-            pipeline.submit(index, lambda i=index: _backward_many(pipeline, i, count, zero_grad))
+            pipeline.submit(index, partial(_backward_many, pipeline, index, count, zero_grad))
         return
     for step in range(count):
-        _guarded(
-            pipeline, lambda s=step: [_backward_one(pipeline, i, zero_grad and s == 0) for i in reversed(range(len(pipeline.devices)))]
-        )
+        for index in reversed(range(len(pipeline.devices))):
+            _guarded(pipeline, partial(_backward_one, pipeline, index, zero_grad and step == 0))
 
 
 def _do_optimizer(pipeline: Context, checkpoint: bool) -> None:
@@ -174,9 +175,9 @@ def _do_optimizer(pipeline: Context, checkpoint: bool) -> None:
 def _each(pipeline: Context, work: Any) -> None:
     for index in range(len(pipeline.devices)):
         if pipeline.sequential:
-            _guarded(pipeline, lambda i=index: work(i))
+            _guarded(pipeline, partial(work, index))
         else:
-            pipeline.submit(index, lambda i=index: work(i))
+            pipeline.submit(index, partial(work, index))
 
 
 # all in one ----------------------------------------------------------------------------------------------------------------
