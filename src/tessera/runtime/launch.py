@@ -231,6 +231,9 @@ def rounded(result: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
 
 def alias(tensor: Tensor, spec: TensorSpec) -> Tensor:
     """Another view of the same bytes: no program, no allocation. Logical volumes must agree."""
+    device = tensor.buffer.device
+    if device is not None:
+        device.require_open("a view of a tensor")
     return Tensor.of(spec, tensor.buffer, tensor.topology)
 
 

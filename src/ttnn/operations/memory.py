@@ -244,6 +244,7 @@ def _move(what: str, tensor: Tensor, memory_config: MemoryConfig | None) -> Tens
     )
     old = tensor.buffer
     assert old.device is not None
+    old.device.require_open(what)
     if out.memory_config.buffer_type != tensor.spec.memory_config.buffer_type:
         moved: Tensor = launch("MoveDeviceOperation", same, [tensor], out)
         old.free()
