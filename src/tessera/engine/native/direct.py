@@ -35,11 +35,17 @@ def _product(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attribut
     return "matmul", m, k, n, torch.empty(shape, dtype=torch.bfloat16)
 
 
+def _full_name(compute: EngineFunction) -> str:
+    """The family and the function: two families may have functions of one name."""
+    return f"{compute.torch.__module__.rpartition('.')[2]}.{compute.__name__}"
+
+
 def direct_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
     """(kind, elements, step, ...) for a computation on bfloat16 operands of these shapes into a bfloat16 result of that shape."""
     if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction):
         return None
-    if compute.__name__ == "matmul":
+    name = _full_name(compute)
+    if name == "matmul.matmul":
         return _product(shapes, shape, attributes)
     if any(s != shape for s in shapes):
         return None
@@ -47,23 +53,23 @@ def direct_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int,
 
     given = {name: value for name, value in attributes.items() if value not in ((), False)}
     volume = math.prod(shape)
-    if compute.__name__ == "elementwise_unary" and set(given) == {"program"} and len(shapes) == 1:
+    if name == "unary.elementwise_unary" and set(given) == {"program"} and len(shapes) == 1:
         program = given["program"]
         step = elementwise.UNARY.get(program[0][0]) if len(program) == 1 else None
         return None if step is None else ("unary", volume, step)
     step = elementwise.BINARY.get(given.get("op", ""))
     if step is None:
         return None
-    if compute.__name__ == "elementwise_binary" and set(given) == {"op"} and len(shapes) == 2:
+    if name == "binary.elementwise_binary" and set(given) == {"op"} and len(shapes) == 2:
         return "binary", volume, step
-    if compute.__name__ == "elementwise_scalar" and set(given) <= {"op", "scalar", "reflected"} and len(shapes) == 1:
+    if name == "binary.elementwise_scalar" and set(given) <= {"op", "scalar", "reflected"} and len(shapes) == 1:
         return "scalar", volume, step, float(attributes["scalar"]), bool(attributes.get("reflected", False))
     return None
 
 
 def table_of(compute: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], attributes: dict[str, Any]) -> Direct | None:
     """("table", elements, table) for any other program of steps that look at one element."""
-    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction) or compute.__name__ != "elementwise_unary":
+    if MODULE is None or not USE_NATIVE or not isinstance(compute, EngineFunction) or _full_name(compute) != "unary.elementwise_unary":
         return None
     from tessera.engine.native import elementwise
     from tessera.engine.steps import STEPS
