@@ -50,6 +50,8 @@ _SWEEP_SOURCE_HASH: str | None = None
 
 class _State(threading.local):
     serializing = False
+    inside = 0
+    """How many operations are under way that are C++ in official TT-NN, or were called by one: what those call is their own affair."""
 
 
 class _Counter:
@@ -67,8 +69,17 @@ class ParameterTracing(observers.Observer):
 
     sees_launches = False
 
+    def operation_begins(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _state.inside or operation.is_cpp_operation:
+            _state.inside += 1
+
+    def operation_fails(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: BaseException) -> None:
+        _state.inside = max(0, _state.inside - 1)
+
     def operation_ends(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        trace(operation.python_fully_qualified_name, args, kwargs, result)
+        _state.inside = max(0, _state.inside - 1)
+        if not _state.inside:
+            trace(operation.python_fully_qualified_name, args, kwargs, result)
 
 
 _tracing = ParameterTracing()

@@ -372,3 +372,42 @@ def test_the_store_of_a_large_tensor_is_exact_in_chunks(traces: Path) -> None:
     for shape in ((70000,), (3, 70000), (300, 300), (2, 3, 40000), (0,), (2, 0), ()):
         values = torch.randn(shape)
         assert json.loads(b"".join(text.values_text(values))) == values.tolist()
+
+
+def test_what_a_cpp_operation_calls_is_its_own_affair(device: Any, traces: Path) -> None:
+    """As with the official library, where such calls never reach Python; what Python operations call is traced."""
+    x = tensor(device, 32, 64)
+    ttnn.split(x, 32, dim=-1)
+    with pytest.raises(RuntimeError):
+        ttnn.matmul(x, x)
+    _ = x[:16]
+    names = [r["operation_name"] for r in read(traces)]
+    assert names == ["ttnn.from_torch", "ttnn.split", "ttnn.slice", "ttnn.Tensor.__getitem__"]
+
+
+def test_official_traces_come_out_the_same(device: Any, tmp_path: Path) -> None:
+    """A call of an official trace, run here: every key and string is as it was, but numbers and hashes."""
+    from tessera.cli.traces import read as read_call
+    from ttnn.replay import Player, find
+
+    def compared(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: compared(v) for k, v in value.items() if k not in ("hash", "operation_id")}
+        return [compared(v) for v in value] if isinstance(value, list) else value
+
+    player = Player()
+    player.device = device
+    for file in sorted((Path(__file__).parent.parent / "data" / "optrace").glob("official_*.json")):
+        if file.name == "official_graph.json":
+            continue
+        call = read_call(1, file)
+        args, kwargs = [player.argument(a) for a in call.args], {k: player.argument(v) for k, v in call.kwargs.items()}
+        with (
+            ttnn.manage_config("operation_parameter_log_dir", tmp_path / file.stem),
+            ttnn.manage_config("operation_trace_style", "tt-metal"),
+        ):
+            operation_tracer.enable_tracing()
+            find(call.name)(*args, **kwargs)
+            operation_tracer.enable_tracing(False)
+        ours, theirs = read(tmp_path / file.stem)[-1], json.loads(file.read_text())
+        assert json.dumps(compared(ours)) == json.dumps(compared(theirs)), file.name  # the order of keys counts

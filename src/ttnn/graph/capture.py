@@ -141,7 +141,8 @@ class _Thread(threading.local):
     """Where one thread is: the open functions, what it allocated for a reason not known yet, the last function that ended."""
 
     stack: list[int]
-    operations: list[tuple[str, tuple[Any, ...], int]]
+    operations: list[tuple[str, tuple[Any, ...], int, bool]]
+    """The public operations under way: name, arguments, depth of the stack before it (-1 for one that is not shown), whether what it calls is shown."""
     started: list[int]
     pending: list[Buffer]
     ended: int
@@ -299,7 +300,13 @@ class Capture(Observer):
         with self._lock:
             self._flush(())
             at = self._thread
-            at.operations.append((operation.python_fully_qualified_name, args, len(at.stack)))
+            if (
+                at.operations and not at.operations[-1][3]
+            ):  # inside an operation that is C++ in official TT-NN: its device operations are seen, no more
+                name, given, _, _ = at.operations[-1]
+                at.operations.append((name, given, -1, False))
+                return
+            at.operations.append((operation.python_fully_qualified_name, args, len(at.stack), not operation.is_cpp_operation))
             self.start(operation.python_fully_qualified_name)
             if self.records is not None and len(at.operations) == 1:
                 self.records.append(record_of(operation.python_fully_qualified_name, args, kwargs, self.stack_traces))
@@ -308,11 +315,17 @@ class Capture(Observer):
 
     def operation_ends(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         with self._lock:
+            if self._is_hidden():
+                self._thread.operations.pop()
+                return
             self._flush(tuple(tensors_of(result)))
             self._leave([t.tensor_id for t in tensors_of(result)])
 
     def operation_fails(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: BaseException) -> None:
         with self._lock:
+            if self._is_hidden():
+                self._thread.operations.pop()
+                return
             self._flush(())
             parent = self._thread.stack[-1]
             words = {
@@ -322,6 +335,10 @@ class Capture(Observer):
             }
             self._connect(parent, self._node("error", words))
             self._leave([])
+
+    def _is_hidden(self) -> bool:
+        operations = self._thread.operations
+        return bool(operations) and operations[-1][2] < 0
 
     def _leave(self, outputs: list[int]) -> None:
         at = self._thread
@@ -414,7 +431,7 @@ class Capture(Observer):
         if not at.pending:
             return
         pending, at.pending = at.pending, []
-        name, args, _ = at.operations[-1] if at.operations else ("", (), 0)
+        name, args = at.operations[-1][:2] if at.operations else ("", ())
         for buffer in pending:
             if buffer.unique_id in self.buffers:
                 continue
