@@ -38,6 +38,19 @@ def padded_values(tensor: Tensor, index: int = 0) -> torch.Tensor:
     return unpack(image_of(tensor, index), _whole(tensor.spec))
 
 
+def with_padding(tensor: Tensor, value: float) -> Tensor:
+    """The same tensor with `value` in the room that fills up its tiles. Padding is bytes that no operation reads; it shows where the whole tiles are
+    asked for. The answer is a new object on the same buffer, so that a call which made it is not remembered as its launch alone."""
+    spec, buffer = tensor.spec, tensor.buffer
+    if spec.layout is not Layout.TILE or spec.padded_dims == spec.dims or (not value and buffer.images is None):
+        return tensor
+    made = {id(part): pack(part, spec, value) for part in tensor.parts}
+    buffer.images = [made[id(part)] for part in tensor.parts]
+    if FORMATS[spec.dtype].is_block:  # what pads a block shares its exponent
+        buffer.values = [None] * len(buffer.values)
+    return Tensor.of(spec, buffer, tensor.topology)
+
+
 def _of_images(tensor: Tensor, spec: TensorSpec, images: list[torch.Tensor | None]) -> Tensor:
     return Tensor.of(spec, Buffer(spec, [None] * len(images), images=images), tensor.topology)
 

@@ -15,6 +15,7 @@ from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.host_methods import with_padding
 from ttnn.operations.memory import scheme_config
 from ttnn.operations.reshaping import reshape
 from ttnn.operations.rules import like, name_of, require, require_device
@@ -160,20 +161,21 @@ def triu(input_tensor: Tensor, *, diagonal: int = 0, memory_config: MemoryConfig
 
 @operation("ttnn.fill_implicit_tile_padding", golden=lambda input_tensor, fill_value, **_: input_tensor)
 def fill_implicit_tile_padding(input_tensor: Tensor, fill_value: float, *, memory_config: MemoryConfig | None = None) -> Tensor:
-    """The edges of tiles filled with a value. No operation here reads them, so only the program is counted."""
+    """The edges of tiles filled with a value."""
     require_device("fill_implicit_tile_padding", input_tensor)
     spec = input_tensor.spec
     if spec.shape == spec.padded_shape or spec.layout != Layout.TILE:
         return input_tensor
     require(spec.dtype not in (DataType.UINT8, DataType.INT8), f"fill_implicit_tile_padding: Unsupported datatype {name_of(spec.dtype)}")
-    return launch(
+    filled = launch(
         "FillPadDeviceOperation",
         lambda values: values,
         [input_tensor],
         like(input_tensor, memory_config=memory_config),
         key=fill_value,
         programs=3 if FORMATS[spec.dtype].is_block else 1,
-    )  # type: ignore[no-any-return]
+    )
+    return with_padding(filled, fill_value)
 
 
 def _corner(

@@ -18,6 +18,7 @@ from tessera.runtime.events import check_queue
 from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.host_methods import with_padding
 from ttnn.operations.rules import like, require
 from ttnn.tensor import as_torch, host_tensor, require_allocated, spec_for
 
@@ -273,7 +274,7 @@ def to_layout(
     if layout == spec.layout and not (on_device and (dtype not in (None, spec.dtype) or memory_config not in (None, spec.memory_config))):
         return tensor
     if not on_device:
-        return _to_layout_on_host(tensor, layout)
+        return with_padding(_to_layout_on_host(tensor, layout), pad_value)
     if layout == Layout.ROW_MAJOR:
         # Blocks cannot stand in rows: untilizing answers bfloat16.
         natural = DataType.BFLOAT16 if spec.dtype == DataType.BFLOAT8_B else spec.dtype
@@ -299,7 +300,9 @@ def to_layout(
         "to_layout: FP8_E4M3 tilize_with_val_padding requires more than one tile per row",
     )
     out = like(tensor, layout=layout, dtype=natural if dtype is None else dtype, memory_config=memory_config)
-    return launch("TilizeDeviceOperation" if aligned else "TilizeWithValPaddingDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
+    if aligned:
+        return launch("TilizeDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
+    return with_padding(launch("TilizeWithValPaddingDeviceOperation", _same, [tensor], out), pad_value)
 
 
 def _to_layout_on_host(tensor: Tensor, layout: Layout) -> Tensor:

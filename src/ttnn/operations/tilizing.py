@@ -13,6 +13,7 @@ from tessera.memory.config import MemoryConfig
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.host_methods import with_padding
 from ttnn.operations.memory import same
 from ttnn.operations.rules import like, name_of, require, require_device
 
@@ -24,11 +25,27 @@ def _golden(input_tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return input_tensor
 
 
-def _tiled(what: str, tensor: Tensor, dtype: DataType | None, memory_config: MemoryConfig | None, tile: Tile | None = None) -> Tensor:
+def _tiled(
+    what: str,
+    tensor: Tensor,
+    dtype: DataType | None,
+    memory_config: MemoryConfig | None,
+    tile: Tile | None = None,
+    padded: Sequence[int] | None = None,
+) -> Tensor:
     natural = DataType.FLOAT32 if tensor.spec.dtype == DataType.FP8_E4M3 else tensor.spec.dtype
     out = like(tensor, layout=Layout.TILE, dtype=natural if dtype is None else dtype, memory_config=memory_config)
     if tile is not None:
         out = out.replace(tile=tile)
+    if padded is not None and tuple(padded) != out.padded_dims:
+        least = out.padded_dims
+        require(
+            len(padded) == len(least)
+            and all(p >= d for p, d in zip(padded, least))
+            and all(p % t == 0 for p, t in zip(padded[-2:], out.tile.tile_shape)),
+            f"tilize_with_val_padding: output_tensor_shape={list(padded)} must be whole tiles that hold {list(least)}",
+        )
+        out = out.padded_to(tuple(padded))
     return launch(what, same, [tensor], out)  # type: ignore[no-any-return]
 
 
@@ -59,7 +76,9 @@ def tilize(
     return _tiled("TilizeDeviceOperation", input_tensor, dtype, memory_config, tile)
 
 
-def _with_padding(what: str, tensor: Tensor, dtype: DataType | None, memory_config: MemoryConfig | None) -> Tensor:
+def _with_padding(
+    what: str, tensor: Tensor, dtype: DataType | None, memory_config: MemoryConfig | None, padded: Sequence[int] | None = None
+) -> Tensor:
     require_device(what, tensor)
     spec = tensor.spec
     if spec.layout == Layout.TILE:
@@ -72,7 +91,7 @@ def _with_padding(what: str, tensor: Tensor, dtype: DataType | None, memory_conf
         spec.dtype != DataType.FP8_E4M3 or spec.dims[-1:] > (32,),
         f"{what}: FP8_E4M3 tilize_with_val_padding requires more than one tile per row",
     )
-    return _tiled("TilizeWithValPaddingDeviceOperation", tensor, dtype, memory_config)
+    return _tiled("TilizeWithValPaddingDeviceOperation", tensor, dtype, memory_config, padded=padded)
 
 
 @operation("ttnn.tilize_with_val_padding", golden=_golden)
@@ -86,8 +105,10 @@ def tilize_with_val_padding(
     use_multicore: bool = True,
     sub_core_grids: Any = None,
 ) -> Tensor:
-    """Rows to tiles, edges filled up to a padded shape. Padding never shows in a result, so its value is not kept."""
-    return _with_padding("tilize_with_val_padding", input_tensor, dtype, memory_config)
+    """Rows to tiles, edges filled with a value up to a padded shape."""
+    padded = tuple(int(extent) for extent in output_tensor_shape)
+    tiled = _with_padding("tilize_with_val_padding", input_tensor, dtype, memory_config, padded)
+    return tiled if tiled is input_tensor else with_padding(tiled, pad_value)
 
 
 @operation("ttnn.tilize_with_zero_padding", golden=_golden)

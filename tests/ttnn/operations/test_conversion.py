@@ -180,3 +180,32 @@ class TestConstructors:
         for wrong in ((), ("text",), ([1.0, 2.0],), (np.ones(2, "float32"), "bfloat16")):
             with pytest.raises(TypeError, match="incompatible function arguments"):
                 ttnn.Tensor(*wrong)
+
+
+class TestPaddingOnTheDevice:
+    """What fills tiles up is in their bytes, also when an equal call was made before with another value."""
+
+    @pytest.mark.parametrize("value", [0.0, 5.0, -2.0, float("-inf")])
+    def test_its_value_is_the_one_that_was_asked_for(self, device, value) -> None:
+        given = values(3, 40).bfloat16()
+        x = ttnn.from_torch(given, device=device)
+        ways = [
+            ttnn.to_layout(x, TILE, pad_value=value),
+            ttnn.tilize_with_val_padding(x, [32, 64], value),
+            ttnn.fill_implicit_tile_padding(ttnn.to_layout(x, TILE), value),
+        ]
+        want = torch.full((32, 64), value).bfloat16()
+        want[:3, :40] = given
+        for y in ways:
+            assert torch.equal(ttnn.to_torch(y), given)
+            assert torch.equal(y.cpu().to_torch_with_padded_shape(), want)
+        assert torch.equal(ttnn.to_layout(x.cpu(), TILE, pad_value=value).to_torch_with_padded_shape(), want)
+
+    def test_more_room_than_tiles_need(self, device) -> None:
+        x = ttnn.from_torch(values(3, 40), device=device)
+        y = ttnn.tilize_with_val_padding(x, [64, 96], 1.0)
+        assert y.padded_shape == (64, 96)
+        assert torch.equal(ttnn.to_torch(y), values(3, 40))
+        for wrong in ([32, 32], [32, 70], [1, 32, 64]):
+            with pytest.raises(RuntimeError, match="must be whole tiles that hold"):
+                ttnn.tilize_with_val_padding(x, wrong, 1.0)
