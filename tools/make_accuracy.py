@@ -21,6 +21,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import tools.accuracy_attention as attention  # noqa: E402
 import tools.accuracy_families as families  # noqa: E402
 from tests.engine.elementwise_references import BINARY, PARAMETERS, UNARY, WHOLE, every_bfloat16, ulp_errors  # noqa: E402
 
@@ -161,6 +162,17 @@ def family_lines(device: ttnn.MeshDevice) -> tuple[list[str], float]:
         "| operation | bfloat16 | float32 |",
         "|---|---|---|",
         *(f"| {name} | {a:.2f} | {b:.2f} |" for name, a, b in families.rows(device)),
+    ]
+    lines += [
+        "",
+        "## Transformers",
+        "",
+        "In units of the last place (2^-7) of the magnitudes that were summed: absolute products, absolute values weighed as attention weighs them. Weights in",
+        "block floats are compared with the products of what they hold.",
+        "",
+        "| operation | bfloat16 |",
+        "|---|---|",
+        *(f"| {name} | {error:.2f} |" for name, error in attention.figures(device)),
     ]
     return lines, max(error for _, error in three + grads)
 
