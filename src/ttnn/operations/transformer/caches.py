@@ -18,7 +18,7 @@ from ttnn.operations.rules import like, name_of, require, require_device, requir
 
 PLAIN = (DataType.FLOAT32, DataType.BFLOAT16, DataType.BFLOAT8_B)
 PAGED = (*PLAIN, DataType.BFLOAT4_B)
-INDEXES = (DataType.INT32, DataType.UINT32)
+INDEXES = (DataType.INT32,)
 
 
 def _write(

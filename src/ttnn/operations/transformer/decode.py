@@ -47,7 +47,7 @@ def _check(what: str, q: Tensor, k: Tensor, v: Tensor | None, pages: Tensor | No
     if pages is not None:
         require(len(pages.spec.dims) == 2, f"{what}: page_table must be [users, pages], got {pages.spec.shape}")
         require(
-            pages.spec.dtype in (DataType.INT32, DataType.UINT32, DataType.UINT16),
+            pages.spec.dtype in (DataType.INT32, DataType.UINT16),
             f"{what}: page_table must hold INT32, got {name_of(pages.spec.dtype)}",
         )
         require(pages.spec.layout == Layout.ROW_MAJOR, f"{what}: page_table must be in ROW_MAJOR layout, got {pages.spec.layout}")
@@ -109,6 +109,12 @@ def _attend(
             bool(cur_pos) != (cur_pos_tensor is not None) or (not cur_pos and cur_pos_tensor is not None),
             f"{what}: is_causal=True needs cur_pos or cur_pos_tensor, one of them",
         )
+        if cur_pos_tensor is not None:
+            words = cur_pos_tensor.spec
+            require(
+                words.dtype == DataType.INT32 and words.layout == Layout.ROW_MAJOR and len(words.dims) > 0,
+                f"{what}: cur_pos_tensor must hold INT32 in ROW_MAJOR layout, got {words.dtype} in {words.layout} of shape {words.shape}",
+            )
         count = len(cur_pos) if cur_pos else (cur_pos_tensor.spec.dims[-1] if cur_pos_tensor is not None else 0)
         require(count >= q.spec.dims[1], f"{what}: {count} positions were given for {q.spec.dims[1]} users")
     _check_work(what, q, k, pages, program_config, width)

@@ -15,7 +15,7 @@ from ttnn.decorators import operation
 from ttnn.operations.rules import like, name_of, require, require_device
 from ttnn.operations.transformer.attention import check_operands, check_program, check_shapes
 
-PAGE_DTYPES = (DataType.INT32, DataType.UINT32, DataType.UINT16)
+PAGE_DTYPES = (DataType.INT32, DataType.UINT16)
 
 
 def _place(memory_config: MemoryConfig | None) -> MemoryConfig:
