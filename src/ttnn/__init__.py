@@ -74,8 +74,10 @@ from ttnn.registration import (  # isort: skip
     register_cpp_operation as register_cpp_operation,
     register_python_operation as register_python_operation,
 )
-from ttnn.operations.convolution.conv import (  # isort: skip
+from ttnn.operations.convolution.weights import (  # isort: skip
     prepare_conv_bias as prepare_conv_bias,
+    prepare_conv_transpose2d_bias as prepare_conv_transpose2d_bias,
+    prepare_conv_transpose2d_weights as prepare_conv_transpose2d_weights,
     prepare_conv_weights as prepare_conv_weights,
 )
 from ttnn.operations.files import (  # isort: skip

@@ -95,16 +95,35 @@ def conv3d(
     return found.permute(0, 2, 3, 4, 1)
 
 
+def spread(weight: torch.Tensor, *, ins: int, groups: int) -> torch.Tensor:
+    """One group of all channels in place of several: zeros where a filter does not look. Filters beyond the last whole group look at what is left."""
+    outs, each, height, width = weight.shape
+    whole = torch.zeros(outs, ins, height, width, dtype=weight.dtype, device=weight.device)
+    share = outs // groups
+    for start in range(0, outs, share):
+        first = start // share * each
+        seen = max(0, min(each, ins - first))
+        whole[start : start + share, first : first + seen] = weight[start : start + share, :seen]
+    return whole
+
+
+def turned(weight: torch.Tensor, *, groups: int, mirror: bool) -> torch.Tensor:
+    """The kernel [in, out/groups, kh, kw] of a transposed convolution as that of a convolution, [out, in/groups, kh, kw]."""
+    if mirror:
+        weight = weight.flip(-1, -2)
+    return torch.cat([part.transpose(0, 1) for part in weight.chunk(groups)])
+
+
+def turned_back(weight: torch.Tensor, *, groups: int, mirror: bool) -> torch.Tensor:
+    """The other way: `turned` is its own inverse."""
+    return turned(weight, groups=groups, mirror=mirror)
+
+
 def prepared(weight: torch.Tensor, *, groups: int) -> torch.Tensor:
     """The weights as the chip's kernel reads them: [1, 1, kh * kw * in, out], groups spread out with zeros between."""
-    outs, ins, height, width = weight.shape
     if groups > 1:
-        whole = torch.zeros(outs, ins * groups, height, width, dtype=weight.dtype, device=weight.device)
-        share = outs // groups
-        for group in range(groups):
-            whole[group * share : (group + 1) * share, group * ins : (group + 1) * ins] = weight[group * share : (group + 1) * share]
-        weight = whole
-    return weight.permute(2, 3, 1, 0).reshape(1, 1, -1, outs)
+        weight = spread(weight, ins=weight.shape[1] * groups, groups=groups)
+    return weight.permute(2, 3, 1, 0).reshape(1, 1, -1, weight.shape[0])
 
 
 def unprepared(rows: torch.Tensor, *, kernel: Sequence[int], ins: int, outs: int, groups: int) -> torch.Tensor:

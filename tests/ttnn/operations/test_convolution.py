@@ -143,3 +143,93 @@ def test_resampling(device):
     assert (back - want).abs().max() < 0.02
     folded = ttnn.to_torch(ttnn.fold(images, 2, 3))
     assert torch.equal(folded, x.permute(0, 2, 3, 1).reshape(2, 2, 2, 2, 3, 32).permute(0, 1, 3, 2, 4, 5).reshape(2, 2, 2, 192))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("mirror", [True, False])
+def test_transposed_weights_prepared_ahead(device, groups, mirror):
+    x, weight, bias = numbers(1, 4, 5, 6), numbers(4, 6 // groups, 3, 3, seed=1), numbers(6, seed=2)
+    kernel = weight if mirror else weight.flip(-1, -2)
+    want = F.conv_transpose2d(x.double(), kernel.double(), bias.double(), stride=2, padding=1, groups=groups)
+    words = {
+        "device": device, "in_channels": 4, "out_channels": 6, "batch_size": 1, "input_height": 5, "input_width": 6, "kernel_size": (3, 3),
+        "stride": (2, 2), "padding": (1, 1), "groups": groups,
+    }  # fmt: skip
+    given = ttnn.from_torch(weight, dtype=ttnn.bfloat16)
+    ahead = ttnn.prepare_conv_transpose2d_weights(weight_tensor=given, weights_format="IOHW", mirror_kernel=mirror, **words)
+    row = ttnn.prepare_conv_transpose2d_bias(bias_tensor=ttnn.from_torch(bias.reshape(1, 1, 1, -1), dtype=ttnn.bfloat16), **words)
+    assert list(ahead.shape) == [1, 1, 9 * 4, 6]
+    images = ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device)
+    got, (kept, _) = ttnn.conv_transpose2d(
+        input_tensor=images, weight_tensor=ahead, bias_tensor=row, mirror_kernel=mirror, return_weights_and_bias=True, **words
+    )
+    assert kept is ahead
+    close(got, as_rows(want))
+    _, (made, _) = ttnn.conv_transpose2d(
+        input_tensor=images, weight_tensor=given, bias_tensor=row, mirror_kernel=mirror, return_weights_and_bias=True, **words
+    )
+    assert torch.equal(ttnn.to_torch(made), ttnn.to_torch(ahead))
+
+
+def test_weights_prepared_ahead_are_those_of_the_call(device):
+    x, weight = numbers(1, 8, 6, 6), numbers(16, 4, 3, 3, seed=1)
+    words = {
+        "device": device, "in_channels": 8, "out_channels": 16, "batch_size": 1, "input_height": 6, "input_width": 6, "kernel_size": (3, 3),
+        "groups": 2,
+    }  # fmt: skip
+    given = ttnn.from_torch(weight, dtype=ttnn.bfloat16)
+    images = ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device)
+    ahead = ttnn.prepare_conv_weights(weight_tensor=given, weights_format="OIHW", **words)
+    got, (made, _) = ttnn.conv2d(input_tensor=images, weight_tensor=given, return_weights_and_bias=True, **words)
+    assert torch.equal(ttnn.to_torch(made), ttnn.to_torch(ahead))
+    assert torch.equal(ttnn.to_torch(ttnn.conv2d(input_tensor=images, weight_tensor=ahead, **words)), ttnn.to_torch(got))
+    with pytest.raises(RuntimeError, match="weights_format"):
+        ttnn.prepare_conv_weights(weight_tensor=given, weights_format="HWIO", **words)
+
+
+def test_prepared_weights_follow_their_buffer(device):
+    """The kernel that is kept beside prepared weights is made again when other values are written to them."""
+    x, weight = numbers(1, 4, 6, 6), numbers(4, 4, 3, 3, seed=1)
+    words = {
+        "device": device, "in_channels": 4, "out_channels": 4, "batch_size": 1, "input_height": 6, "input_width": 6, "kernel_size": (3, 3),
+    }  # fmt: skip
+    images = ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device)
+    ahead = ttnn.prepare_conv_weights(weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16), **words)
+    once = ttnn.to_torch(ttnn.conv2d(input_tensor=images, weight_tensor=ahead, **words))
+    ttnn.multiply(ahead, 2.0, output_tensor=ahead)
+    assert torch.equal(ttnn.to_torch(ttnn.conv2d(input_tensor=images, weight_tensor=ahead, **words)), once * 2)
+
+
+def test_groups_that_do_not_divide_and_channels_that_are_missing(device):
+    """Filters of the k-th share see the k-th stretch of channels; what a kernel does not have counts as zero."""
+    x, weight = numbers(1, 16, 6, 6), numbers(32, 5, 3, 3, seed=1)
+    whole = torch.zeros(32, 16, 3, 3, dtype=torch.double)
+    for filter_ in range(32):
+        first = filter_ // 10 * 5
+        seen = min(5, 16 - first)
+        whole[filter_, first : first + seen] = weight[filter_, :seen].double()
+    words = {
+        "device": device, "in_channels": 16, "out_channels": 32, "batch_size": 1, "input_height": 6, "input_width": 6, "kernel_size": (3, 3),
+    }  # fmt: skip
+    images = ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device)
+    got = ttnn.conv2d(input_tensor=images, weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16), groups=3, **words)
+    close(got, as_rows(F.conv2d(x.double(), whole)))
+    got = ttnn.conv2d(input_tensor=images, weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16), **words)
+    close(got, as_rows(F.conv2d(x[:, :5].double(), weight.double())))
+
+
+@pytest.mark.parametrize(
+    ("layout", "grid", "shard"),
+    [(ttnn.TensorMemoryLayout.BLOCK_SHARDED, (1, 8), [32, 64]), (ttnn.TensorMemoryLayout.HEIGHT_SHARDED, (8, 1), [32, 64])],
+)
+def test_a_product_stays_in_the_shards_that_were_asked_for(device, layout, grid, shard):
+    x, weight = numbers(1, 32, 16, 16), numbers(64, 32, 1, 1, seed=1)
+    got = ttnn.conv2d(
+        input_tensor=ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device), weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16),
+        device=device, in_channels=32, out_channels=64, batch_size=1, input_height=16, input_width=16, kernel_size=(1, 1),
+        conv_config=ttnn.Conv2dConfig(shard_layout=layout),
+    )  # fmt: skip
+    close(got, as_rows(F.conv2d(x.double(), weight.double())))
+    place = got.memory_config()
+    size = place.shard_spec.grid.bounding_box().grid_size()
+    assert (place.memory_layout, (size.x, size.y), list(place.shard_spec.shape)) == (layout, grid, shard)

@@ -17,15 +17,18 @@ from tessera.engine.choice import EngineFunction
 from tessera.engine.unary import Program
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
-from tessera.memory.config import MemoryConfig
+from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.geometry import CoreRangeSet, rectangle
 from tessera.memory.spec import TensorSpec
+from tessera.memory.work import num_cores_to_corerangeset
 from tessera.runtime.device import Device
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.activations import as_steps
 from ttnn.operations.conversion import to_device
-from ttnn.operations.rules import name_of, require
+from ttnn.operations.convolution.weights import Form, Rows, flat_bias, is_prepared, kernel_of, prepared
+from ttnn.operations.rules import require
 from ttnn.tensor import require_allocated
 
 
@@ -67,18 +70,6 @@ def _fused(conv_config: Any) -> Program:
     return as_steps(activation) if activation is not None else ()
 
 
-def _weights(weight: Tensor, shape: tuple[int, ...], kernel: tuple[int, int], ins: int, outs: int, groups: int) -> torch.Tensor:
-    """The kernel as torch has it, whichever form was given."""
-    values = weight.part(0)
-    if tuple(values.shape) == shape:
-        return values
-    require(
-        len(values.shape) == 4 and values.numel() >= kernel[0] * kernel[1] * ins * outs,
-        f"conv2d: weight_tensor of shape {weight.spec.shape} is neither {list(shape)} nor weights prepared for this convolution",
-    )
-    return engine.unprepared(values[0, 0, : kernel[0] * kernel[1] * ins], kernel=kernel, ins=ins, outs=outs, groups=groups)
-
-
 def _run(
     what: str,
     compute: EngineFunction,
@@ -87,12 +78,9 @@ def _run(
     bias: Tensor | None,
     device: Device,
     *,
-    shape: tuple[int, ...],
+    form: Form,
     images: tuple[int, int, int, int],
-    outs: int,
-    kernel: tuple[int, int],
     size: tuple[int, int],
-    groups: int,
     dtype: DataType | None,
     conv_config: Any,
     memory_config: MemoryConfig | None,
@@ -114,85 +102,73 @@ def _run(
     )
     require(
         size[0] > 0 and size[1] > 0,
-        f"{what}: a kernel of {kernel} does not fit {height}x{width} images: DRAM Auto slice could not find valid slice configuration",
+        f"{what}: a kernel of {form.kernel} does not fit {height}x{width} images: DRAM Auto slice could not find valid slice configuration",
     )
     x = _on_device(x, device)
-    kernel_values = _weights(weight, shape, kernel, channels, outs, groups)
-    weights_dtype = getattr(conv_config, "weights_dtype", None) or (
-        DataType.BFLOAT16 if weight.spec.dtype == DataType.FLOAT32 else weight.spec.dtype
-    )
-    prepared = (
-        weight
-        if weight.buffer.device is not None and tuple(weight.part(0).shape) != shape
-        else _prepare(kernel_values, weights_dtype, groups, x, device)
-    )
-    flat_bias = bias
-    if bias is not None and bias.buffer.device is None:
-        values = bias.part(0).reshape(1, 1, 1, -1)
-        spec = TensorSpec.of(Shape.of(tuple(values.shape)), weights_dtype, Layout.TILE)
-        flat_bias = to_device.function(Tensor.on_host(spec, [_rounded(values, spec)]), device)
+    given = weight.spec.dtype
+    weights_dtype = getattr(conv_config, "weights_dtype", None) or (DataType.BFLOAT16 if given == DataType.FLOAT32 else given)
+    ready = is_prepared(weight, form)
+    kernel = kernel_of(what, weight, form, weight.spec.dtype if ready else weights_dtype)
+    kept = weight if ready else prepared(weight, kernel, form, weights_dtype, x.spec.layout, device)
+    row = flat_bias(bias, weights_dtype, device) if bias is not None and bias.buffer.device is None else bias
     out_dtype = dtype or (x.spec.dtype if FORMATS[x.spec.dtype].is_float else DataType.BFLOAT16)
     out = TensorSpec.of(
-        Shape.of((1, 1, batch * size[0] * size[1], outs)),
+        Shape.of((1, 1, batch * size[0] * size[1], form.outs)),
         out_dtype,
         Layout.TILE,
-        memory_config if memory_config is not None else MemoryConfig(),
+        memory_config if memory_config is not None else _shards(batch * size[0] * size[1], form, conv_config, device, matmul),
     )
-    native = _rounded(kernel_values, prepared.spec)
     words = {
         **attributes,
         "images": images,
-        "groups": groups,
+        "groups": 1 if form.dense else form.groups,
         "activation": _fused(conv_config),
-        "kernel": _Held(native),
+        "kernel": Rows(kernel),
         "compute": compute,
     }
-    inputs = [x] if flat_bias is None else [x, flat_bias]
     result = launch(
         "Conv2dDeviceOperation",
         _convolve,
-        inputs,
+        [x] if row is None else [x, row],
         out,
         attributes=words,
-        key=(what, kernel, shape),
+        key=(what, form),
         runtime=("kernel",),
-        programs=2 if matmul else 5,
+        programs=_programs(x, words["activation"], conv_config, device, matmul),
     )
-    return result, prepared, flat_bias
+    return result, kept, row
 
 
-class _Held:
-    """A kernel on its way through a launch; calls with other kernels of one shape are one program."""
+def _programs(x: Tensor, activation: Program, conv_config: Any, device: Device, matmul: bool) -> int:
+    """A product of tiles, or halo and convolution with the moves around them. Few rows in tiles are first made row-major."""
+    tiled = x.spec.layout == Layout.TILE
+    if matmul:
+        return 2 - tiled + bool(activation) + (getattr(conv_config, "shard_layout", None) is not None)
+    few = math.prod(x.spec.dims[:-1]) // 32 < device.grid.x * device.grid.y // 2
+    return 5 + 2 * (tiled and few)
 
-    __slots__ = ("values",)
 
-    def __init__(self, values: torch.Tensor) -> None:
-        self.values = values
+def _shards(rows: int, form: Form, conv_config: Any, device: Device, matmul: bool) -> MemoryConfig:
+    """A product stays in the shards that its config asks for; what a halo made leaves them."""
+    layout = getattr(conv_config, "shard_layout", None) if matmul else None
+    if layout is None:
+        return MemoryConfig()
+    tiles, ins, outs = -(-rows // 32), -(-form.ins // 32), -(-form.outs // 32)
+    if layout == TensorMemoryLayout.HEIGHT_SHARDED:
+        each = -(-tiles // (device.grid.x * device.grid.y))
+        cores = num_cores_to_corerangeset(-(-tiles // each), device.grid, True)
+        return MemoryConfig(layout, BufferType.L1, ShardSpec(cores, [each * 32, outs * 32], ShardOrientation.ROW_MAJOR))
+    each = -(-tiles // device.grid.y)
+    across = -(-ins // -(-ins // device.grid.x))
+    cores = CoreRangeSet([rectangle(0, 0, across - 1, -(-tiles // each) - 1)])
+    return MemoryConfig(layout, BufferType.L1, ShardSpec(cores, [each * 32, -(-outs // across) * 32], ShardOrientation.ROW_MAJOR))
 
 
 def _convolve(
-    rows: torch.Tensor, bias: torch.Tensor | None = None, *, kernel: _Held, compute: EngineFunction, **attributes: Any
+    rows: torch.Tensor, bias: torch.Tensor | None = None, *, kernel: Rows, compute: EngineFunction, **attributes: Any
 ) -> torch.Tensor:
     result: torch.Tensor = compute(rows, kernel.values, bias, **attributes)
     return result
-
-
-def _rounded(values: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    from tessera.formats.rounding import to_grid
-
-    return to_grid(values.contiguous(), spec.dtype)
-
-
-def _prepare(kernel: torch.Tensor, dtype: DataType, groups: int, x: Tensor, device: Device) -> Tensor:
-    """Weights on the device as the kernel reads them; rows of a kernel line are padded to whole tiles."""
-    rows = engine.prepared(kernel, groups=groups)
-    _, ins, height, width = kernel.shape
-    channels = ins * groups
-    spec = TensorSpec.of(Shape.of(tuple(rows.shape)), dtype, Layout.TILE)
-    line = -(-width * channels // 32) * 32 * height if x.spec.layout == Layout.ROW_MAJOR else -(-channels // 32) * 32 * height * width
-    if height * width > 1 and line != spec.padded_shape[-2]:
-        spec = spec.padded_to((1, 1, line, spec.padded_shape[-1]))
-    return Tensor.of(spec, device.new_buffer(spec, [_rounded(rows, spec)] * device.num_chips))
 
 
 def _golden_conv2d(
@@ -244,9 +220,12 @@ def conv2d(
     """A two-dimensional convolution of NHWC images."""
     kernel, step, spread, edges = pair(kernel_size), pair(stride), pair(dilation), four(padding)
     require(
-        in_channels % groups == 0 and out_channels % groups == 0,
-        f"conv2d: groups={groups} must divide in_channels={in_channels} and out_channels={out_channels}",
+        0 < groups <= min(in_channels, out_channels),
+        f"conv2d: groups={groups} must be from 1 to the channels, in_channels={in_channels} and out_channels={out_channels}",
     )
+    matmul = (kernel, step, edges, groups) == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and getattr(
+        conv_config, "shard_layout", None
+    ) != TensorMemoryLayout.WIDTH_SHARDED
     size = output_size(input_height, input_width, kernel, step, edges, spread)
     result, weights, bias = _run(
         "conv2d",
@@ -255,19 +234,21 @@ def conv2d(
         weight_tensor,
         bias_tensor,
         device,
-        shape=(out_channels, in_channels // groups, *kernel),
+        form=Form(in_channels, out_channels, kernel, groups, lanes=1 if matmul else _lanes(device, in_channels)),
         images=(batch_size, input_height, input_width, in_channels),
-        outs=out_channels,
-        kernel=kernel,
         size=size,
-        groups=groups,
         dtype=dtype,
         conv_config=conv_config,
         memory_config=memory_config,
         attributes={"stride": step, "padding": edges, "dilation": spread},
-        matmul=kernel == (1, 1) and step == (1, 1) and edges == (0, 0, 0, 0) and groups == 1,
+        matmul=matmul,
     )
     return _answer(result, size, weights, bias, return_output_dim, return_weights_and_bias)
+
+
+def _lanes(device: Device, channels: int) -> int:
+    """Cores that share the channels of row-major images: each takes some eights of them."""
+    return max(1, min(device.grid.x, channels // 8))
 
 
 def _answer(result: Tensor, size: Any, weights: Tensor, bias: Tensor | None, with_size: bool, with_weights: bool) -> Any:
@@ -324,16 +305,16 @@ def conv1d(
     return_output_dim: bool = False,
     return_weights_and_bias: bool = False,
 ) -> Any:
-    """A one-dimensional convolution of [N, L, C] sequences: images one pixel high would be, turned: L down, one across."""
+    """A one-dimensional convolution of [N, L, C] sequences: images one pixel high."""
     weight = weight_tensor
-    if len(weight.spec.dims) == 3:
-        values = weight.part(0).unsqueeze(-1)
+    if len(weight.spec.dims) == 3 or weight.spec.dims[2:] == (kernel_size, 1):
+        values = weight.part(0).reshape(*weight.spec.dims[:2], 1, -1)
         spec = weight.spec.replace(shape=Shape.of(tuple(values.shape)))
         weight = Tensor.on_host(spec, [values.contiguous()])
     edges = (padding, padding) if isinstance(padding, int) else tuple(padding)
-    kernel, step, spread = (kernel_size, 1), (stride, 1), (dilation, 1)
-    around = (edges[0], edges[1], 0, 0)
-    size = output_size(input_length, 1, kernel, step, around, spread)
+    kernel, step, spread = (1, kernel_size), (1, stride), (1, dilation)
+    around = (0, 0, edges[0], edges[1])
+    size = output_size(1, input_length, kernel, step, around, spread)
     result, weights, bias = _run(
         "conv1d",
         engine.conv2d,
@@ -341,19 +322,16 @@ def conv1d(
         weight,
         bias_tensor,
         device,
-        shape=(out_channels, in_channels // groups, kernel_size, 1),
-        images=(batch_size, input_length, 1, in_channels),
-        outs=out_channels,
-        kernel=kernel,
+        form=Form(in_channels, out_channels, kernel, groups),
+        images=(batch_size, 1, input_length, in_channels),
         size=size,
-        groups=groups,
         dtype=dtype,
         conv_config=conv_config,
         memory_config=memory_config,
         attributes={"stride": step, "padding": around, "dilation": spread},
         matmul=kernel_size == 1 and stride == 1 and around == (0, 0, 0, 0) and groups == 1,
     )
-    return _answer(result, size[0], weights, bias, return_output_dim, return_weights_and_bias)
+    return _answer(result, size[1], weights, bias, return_output_dim, return_weights_and_bias)
 
 
 @operation("ttnn.conv_transpose2d", planned=False)
@@ -396,12 +374,9 @@ def conv_transpose2d(
         weight_tensor,
         bias_tensor,
         device,
-        shape=(in_channels, out_channels // groups, *kernel),
+        form=Form(in_channels, out_channels, kernel, groups, True, mirror_kernel),
         images=(batch_size, input_height, input_width, in_channels),
-        outs=out_channels,
-        kernel=kernel,
         size=size,
-        groups=groups,
         dtype=dtype,
         conv_config=conv_config,
         memory_config=memory_config,
@@ -409,27 +384,3 @@ def conv_transpose2d(
         matmul=kernel == (1, 1) and step == (1, 1) and edges == (0, 0, 0, 0) and groups == 1,
     )
     return _answer(result, size, weights, bias, return_output_dim, return_weights_and_bias)
-
-
-def prepare_conv_weights(
-    *, weight_tensor: Tensor, device: Device, groups: int = 1, conv_config: Any = None, input_layout: Layout = Layout.ROW_MAJOR, **_: Any
-) -> Tensor:
-    """Weights in the form that `conv2d` keeps on the device, made ahead of the first call."""
-    require(
-        len(weight_tensor.spec.dims) == 4,
-        f"prepare_conv_weights: weight_tensor must be [out, in/groups, kh, kw], got {weight_tensor.spec.shape}",
-    )
-    dtype = getattr(conv_config, "weights_dtype", None) or weight_tensor.spec.dtype
-    require(FORMATS[dtype].is_float, f"prepare_conv_weights: weights must be of a float dtype, got {name_of(dtype)}")
-    like_input = Tensor.on_host(
-        TensorSpec.of(Shape.of((1, 1, 1, 1)), DataType.BFLOAT16, input_layout), [torch.zeros(1, 1, 1, 1, dtype=torch.bfloat16)]
-    )
-    return _prepare(weight_tensor.part(0), dtype, groups, like_input, device)
-
-
-def prepare_conv_bias(*, bias_tensor: Tensor, device: Device, conv_config: Any = None, **_: Any) -> Tensor:
-    """A bias in the form that `conv2d` keeps on the device."""
-    dtype = getattr(conv_config, "weights_dtype", None) or bias_tensor.spec.dtype
-    values = bias_tensor.part(0).reshape(1, 1, 1, -1)
-    spec = TensorSpec.of(Shape.of(tuple(values.shape)), dtype, Layout.TILE)
-    return to_device.function(Tensor.on_host(spec, [_rounded(values, spec)]), device)  # type: ignore[no-any-return]
