@@ -158,6 +158,38 @@ def test_attention_that_is_not_is_left_alone():
     assert "attention" not in names(graph)
 
 
+@pytest.mark.parametrize("square", [lambda x: x.pow(2), lambda x: x * x])
+def test_rms_norm_by_hand_is_recognised(square):
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8))
+
+        def forward(self, x):
+            return _rms(self, x, square)
+
+    module, x = Norm(), torch.randn(2, 3, 8)
+    graph = import_torch(module, (x,))
+    FusePatterns().apply(graph)
+    assert names(graph) == ["rms_norm"]
+    torch.testing.assert_close(evaluate(graph, [x])[0], module(x).detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(evaluate(lower(graph), [x])[0], module(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def _rms(m, x, square):
+    return m.weight * (x * torch.rsqrt(square(x).mean(-1, keepdim=True) + 1e-6))
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm(64), nn.RMSNorm(64, eps=1e-6)])
+def test_norms_in_bfloat16_round_once(layer):
+    x = torch.randn(4, 64).bfloat16().float()
+    graph = import_torch(layer, (x,))
+    AssignFormats(DataFormat.Float16_b).apply(graph)
+    got = Executor(graph).forward([x])[0]
+    assert got.dtype is torch.bfloat16
+    torch.testing.assert_close(got.float(), layer(x).detach(), rtol=2**-7, atol=1e-6)
+
+
 def test_default_formats():
     graph = check(lambda m, x: F.relu(x @ m.weight), torch.randn(2, 8))
     AssignFormats(DataFormat.Bfp8_b, accumulate=DataFormat.Float16_b, fidelity=MathFidelity.HiFi2).apply(graph)

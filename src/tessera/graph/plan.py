@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tessera.engine import norm as engine_norm
 from tessera.graph import packed
 from tessera.graph.formats import FORMATS, DataFormat, is_float, quantize
 from tessera.graph.ir import Kind, Node
@@ -318,12 +319,28 @@ def _reshape(builder: Builder, node: Node, operands: list[str], compute: torch.d
     return f"{operands[0]}.reshape({builder.bind(tuple(node.shape))})"
 
 
+def _norm(function: Callable[..., Any], eps: float) -> Callable[[Builder, Node, list[str], torch.dtype], str | None]:
+    """Normalisation in bfloat16 through the engine, which has it natively; the engine's torch form answers in fp32, so the result is cast."""
+
+    def write(builder: Builder, node: Node, operands: list[str], compute: torch.dtype) -> str | None:
+        shape = node.attrs.get("normalized_shape") or [node.shape[-1]]
+        if compute is not torch.bfloat16 or builder.exact or len(shape) != 1 or node.attrs.get("eps", eps) is None:
+            return None
+        roles = builder.bind(("weight", "bias")[: len(operands) - 1])
+        call = f"{builder.bind(function)}({', '.join(operands)}, epsilon={node.attrs.get('eps', eps)!r}, roles={roles})"
+        return f"{call}.to({builder.bind(torch.bfloat16)})"
+
+    return write
+
+
 _SPECIAL: dict[str, Callable[[Builder, Node, list[str], torch.dtype], str | None]] = {
     "add": _infix,
     "subtract": _infix,
     "multiply": _infix,
     "matmul": _matmul,
     "conv2d": packed.convolution,
+    "layernorm": _norm(engine_norm.layer_norm, 1e-5),
+    "rms_norm": _norm(engine_norm.rms_norm, 1e-6),
     "reshape": _reshape,
     "flatten": _reshape,
     "unflatten": _reshape,

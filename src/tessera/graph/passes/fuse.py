@@ -23,7 +23,7 @@ class FusePatterns:
     name: str = "fuse"
 
     def apply(self, graph: Graph) -> None:
-        for rule in (self._bias, self._attention, self._activation):
+        for rule in (self._bias, self._rms_norm, self._attention, self._activation):
             users = graph.users()
             outside = graph.kept()
             for node in graph:
@@ -64,6 +64,44 @@ class FusePatterns:
         node.op, node.inputs, node.attrs = base.op, list(base.inputs), attrs
         node.tags["fused"] = base.name
         return True
+
+    def _rms_norm(self, graph: Graph, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
+        """weight * (x * rsqrt(mean(x * x) + eps)), in either order of each product."""
+        if self.training or node.op != "multiply" or node.attrs or len(node.inputs) != 2 or node.name in self.keep:
+            return False
+        for weight, scaled in (node.inputs, node.inputs[::-1]):
+            if weight.kind not in (Kind.PARAMETER, Kind.CONSTANT) or weight.shape != node.shape[-1:]:
+                continue
+            if scaled.op != "multiply" or scaled.attrs or len(scaled.inputs) != 2 or not self._alone(scaled, users, outside):
+                continue
+            for x, root in (scaled.inputs, scaled.inputs[::-1]):
+                eps = self._root_mean_square(x, root, users, outside)
+                if eps is not None:
+                    node.op, node.inputs, node.attrs = "rms_norm", [x, weight], {"normalized_shape": [node.shape[-1]], "eps": eps}
+                    node.tags["fused"] = scaled.name
+                    return True
+        return False
+
+    def _root_mean_square(self, x: Node, root: Node, users: dict[Node, list[Node]], outside: set[Node]) -> float | None:
+        """The epsilon, if `root` is rsqrt(mean(x * x) + epsilon) over the last dimension and read by nobody else."""
+        if root.op != "rsqrt" or not self._alone(root, users, outside):
+            return None
+        shifted = root.inputs[0]
+        if shifted.op != "add" or set(shifted.attrs) != {"other"} or not self._alone(shifted, users, outside):
+            return None
+        mean = shifted.inputs[0]
+        if (
+            mean.op != "reduce_avg"
+            or not mean.attrs.get("keepdim")
+            or mean.attrs.get("dim") not in (-1, [-1], len(x.shape) - 1, [len(x.shape) - 1])
+        ):
+            return None
+        square = mean.inputs[0]
+        by_power = square.op == "pow" and square.attrs == {"exponent": 2} and square.inputs == [x]
+        by_product = square.op == "multiply" and not square.attrs and square.inputs == [x, x]
+        if not (by_power or by_product) or not (self._alone(mean, users, outside) and self._alone(square, users, outside)):
+            return None
+        return float(shifted.attrs["other"])
 
     def _attention(self, graph: Graph, node: Node, users: dict[Node, list[Node]], outside: set[Node]) -> bool:
         """softmax(q k^T * scale [+ mask]) v, over the last two of four dimensions."""

@@ -41,6 +41,16 @@ def _layernorm(w: Writer, n: Node) -> Node | None:
     return w.op("add", result, n.inputs[2]) if len(n.inputs) > 2 else result
 
 
+def _rms_norm(w: Writer, n: Node) -> Node | None:
+    shape = n.attrs.get("normalized_shape") or [n.shape[-1]]
+    if len(shape) != 1 or n.attrs.get("eps") is None:
+        return None
+    x = n.inputs[0]
+    mean = w.op("reduce_avg", w.op("multiply", x, x), dim=-1, keepdim=True)
+    result = w.op("multiply", x, w.op("reciprocal", w.op("sqrt", w.op("add", mean, other=n.attrs["eps"]))))
+    return w.op("multiply", result, n.inputs[1]) if len(n.inputs) > 1 else result
+
+
 def _attention(w: Writer, n: Node) -> Node | None:
     if n.attrs.get("is_causal") or n.attrs.get("enable_gqa"):
         return None
@@ -96,6 +106,7 @@ RULES: dict[str, Rule] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layernorm": _layernorm,
+    "rms_norm": _rms_norm,
     "batchnorm": _batchnorm,
     "silu": _silu,
     "conv2d": _conv2d,
@@ -139,7 +150,7 @@ def _meta(node: Node) -> Any:
 
 
 def _decompose(graph: Graph) -> None:
-    for name in ("attention", "softmax", "log_softmax", "layernorm", "batchnorm", "silu", "conv2d"):
+    for name in ("attention", "softmax", "log_softmax", "layernorm", "rms_norm", "batchnorm", "silu", "conv2d"):
         for node in graph.ops(name):
             writer = Writer(graph, node)
             result = RULES[name](writer, node)
