@@ -5,12 +5,12 @@
     data        the buffers of the shards, each from a multiple of 64
 
 Opening a file maps it: nothing is read but the header, the pages of the data come when a value is used, and all processes
-that map the file share them. The map is private, so that nobody can write into the file through a tensor.
+that map the file share them. The map is private, so that nobody can write into the file through a tensor, and it holds no
+descriptor: a folder of a thousand weights does not run into the limit of open files.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import struct
@@ -37,17 +37,73 @@ def aligned(size: int) -> int:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where mapped bytes come from. The image of a buffer carries it as its attribute `source`, for as long as it is the file's."""
+
+    path: Path
+    identity: tuple[int, ...]
+    """Device, inode, size and time of change when it was mapped."""
+    start: int
+    size: int
+
+    def require_whole(self) -> None:
+        """Refuse a file that was cut short since it was mapped: touching its lost pages would kill the process."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return  # its name is gone, its bytes are not
+        device, inode, size, _ = self.identity
+        if (now.st_dev, now.st_ino) == (device, inode) and now.st_size < size:
+            raise RuntimeError(
+                f'Tensor file "{self.path}" is truncated or corrupt: it had {size} bytes when it was loaded and has {now.st_size} now. '
+                "Load it again once it is whole; a file in use is replaced, never cut"
+            )
+
+    def again(self) -> torch.Tensor | None:
+        """The same bytes through a map of its own, which may be written to; None where the name now means another file."""
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            if _identity(os.fstat(file)) != self.identity:
+                return None
+            return _map(self.path, file, self.identity[2])[self.start : self.start + self.size]
+        except (OSError, RuntimeError):
+            return None
+        finally:
+            os.close(file)
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _map(path: Path, file: int, size: int) -> torch.Tensor:
+    """The bytes of an open file as a private map."""
+    opened = f"/proc/self/fd/{file}"  # the very file whose header was read, whatever its name means by now
+    pages = torch.UntypedStorage.from_file(opened if os.path.exists(opened) else str(path), shared=False, nbytes=size)
+    return torch.empty(0, dtype=torch.uint8).set_(pages)  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True)
 class Mapped:
     """An open file: what its header says, and its data region as a one-dimensional uint8 tensor over the mapped pages."""
 
     path: Path
     root: Any
     data: torch.Tensor
-    file_size: int
+    identity: tuple[int, ...]
     header_size: int
 
+    @property
+    def file_size(self) -> int:
+        return self.identity[2]
+
     def at(self, offset: int, size: int) -> torch.Tensor:
-        return self.data[offset : offset + size]
+        image = self.data[offset : offset + size]
+        image.source = Source(self.path, self.identity, 8 + self.header_size + offset, size)  # type: ignore[attr-defined]
+        return image
 
 
 def check_name(path: Path, extension: str) -> None:
@@ -93,14 +149,12 @@ def open_file(path: Path, root: str = "Tensor") -> Mapped:
             record = read(header, root)
         except RuntimeError as error:
             raise RuntimeError(f'Tensor file "{path}": {error}') from None
-        pages = mmap.mmap(file, status.st_size, access=mmap.ACCESS_COPY)
+        data = _map(path, file, status.st_size)[8 + len(header) :]
     except OSError as error:
         raise durable.refuse("load the tensor from", path, error) from error
     finally:
         os.close(file)
-    start = 8 + len(header)
-    data = torch.frombuffer(pages, dtype=torch.uint8, offset=start) if start < len(pages) else torch.empty(0, dtype=torch.uint8)
-    return Mapped(path, record, data, status.st_size, len(header))
+    return Mapped(path, record, data, _identity(status), len(header))
 
 
 def layout(sizes: Sequence[int]) -> list[int]:

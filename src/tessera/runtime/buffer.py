@@ -27,6 +27,13 @@ else:
 _ids = itertools.count(1)
 
 
+def require_whole(image: torch.Tensor) -> None:
+    """Ask where an image is mapped from, if it is, whether all of it is still there."""
+    source = getattr(image, "source", None)
+    if source is not None:
+        source.require_whole()
+
+
 class Buffer(Owner):
     """The content of one or more tensors. `values[i]` and `images[i]` are the faces of part i; None until made."""
 
@@ -65,9 +72,19 @@ class Buffer(Owner):
             if image is None:  # allocated and never written: the software device answers zeros
                 found = torch.zeros(self.spec.dims, dtype=FORMATS[self.spec.dtype].values)
             else:
+                require_whole(image)
                 found = unpack(image, self.spec)
             self.values[index] = found
         return found
+
+    def lone_image(self, index: int = 0) -> torch.Tensor | None:
+        """The bytes face of one part where it is the only face so far, for whoever can do without values."""
+        if self.images is None or self.values[index] is not None or not self.allocated:
+            return None
+        image = self.images[index]
+        if image is not None:
+            require_whole(image)
+        return image
 
     def image(self, index: int = 0) -> torch.Tensor:
         """The bytes face of one part."""
@@ -150,6 +167,9 @@ class PartBuffer(Buffer):
 
     def image(self, index: int = 0) -> torch.Tensor:
         return self.whole.image(self.index)
+
+    def lone_image(self, index: int = 0) -> torch.Tensor | None:
+        return self.whole.lone_image(self.index)
 
     def replace(self, index: int, values: torch.Tensor) -> None:
         self.whole.replace(self.index, values)
