@@ -133,3 +133,36 @@ def test_fused_forms(device: Any) -> None:
 def test_largest_places_need_blackhole(device: Any) -> None:
     with pytest.raises(RuntimeError, match="only supported on Blackhole"):
         ttnn.experimental.topk_large_indices(put(random(1, 1, 32, 64), device), k=32)
+
+
+def test_norms_of_gathered_rows(device: Any) -> None:
+    x, weight = random(1, 1, 33, 128), random(1, 128, seed=1)
+    put_x, put_weight = put(x, device), put(weight, device)
+    stats = ttnn.experimental.wan_fused_rmsnorm_pre_allgather(put_x)
+    normed = torch.nn.functional.rms_norm(x.double(), (128,), eps=1e-5) * weight.double()
+    cos, sin, swap = random(1, 1, 33, 64, seed=2), random(1, 1, 33, 64, seed=3), random(1, 1, 32, 32, seed=4)
+    result = ttnn.experimental.wan_fused_rmsnorm_post_allgather(put_x, stats, weight=put_weight, num_heads_per_device=2)
+    heads = normed.unflatten(-1, (2, 64)).squeeze(1).transpose(1, 2)
+    near(result, heads, 2**-6)
+    turned = ttnn.experimental.wan_fused_rmsnorm_post_allgather(
+        put_x,
+        stats,
+        weight=put_weight,
+        num_heads_per_device=2,
+        transformation_mat=put(swap, device),
+        rope_cos=put(cos, device),
+        rope_sin=put(sin, device),
+    )
+    swapped = (heads.unflatten(-1, (2, 32)) @ swap[0, 0].double()).flatten(-2)
+    near(turned, heads * cos.double() + swapped * sin.double(), 2**-5)
+    layer = ttnn.experimental.dit_layernorm_post_allgather(
+        put_x, ttnn.experimental.dit_layernorm_pre_allgather(put_x, put_x), weight=put_weight
+    )
+    near(layer, torch.nn.functional.layer_norm(x.double(), (128,), eps=1e-5) * weight.double(), 2**-6)
+
+
+def test_weights_quantized_by_the_host(device: Any) -> None:
+    values = random(64, 96)
+    result = ttnn.experimental.quantize_weights_via_host(put(values, device), dtype=ttnn.bfloat4_b, memory_config=ttnn.L1_MEMORY_CONFIG)
+    assert result.dtype == ttnn.bfloat4_b and result.memory_config() == ttnn.L1_MEMORY_CONFIG
+    assert torch.equal(ttnn.to_torch(result), ttnn.to_torch(put(values, device, ttnn.bfloat4_b)))
