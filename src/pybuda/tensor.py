@@ -289,7 +289,10 @@ def to_buda_tensors(values: Any) -> tuple[Tensor, ...]:
     return tuple(v if isinstance(v, Tensor) else TensorFromPytorch(v) for v in to_pt_tensors(values) if v is not None)
 
 
-def warn_once(message: str, _said: set[str] = set()) -> None:  # noqa: B006 - what was said, for the whole process
-    if message not in _said:
-        _said.add(message)
+SAID: set[str] = set()  # what `warn_once` has said in this process
+
+
+def warn_once(message: str) -> None:
+    if message not in SAID:
+        SAID.add(message)
         logger.warning(message)

@@ -20,7 +20,7 @@ from pybuda._C.backend_api import BackendDevice, BackendType, DeviceMode
 def messages():
     from pybuda import tensor
 
-    tensor.warn_once.__defaults__[0].clear()
+    tensor.SAID.clear()
     lines: list[str] = []
     sink = logger.add(lambda m: lines.append(str(m)), level="WARNING")
     yield lines

@@ -1,7 +1,9 @@
 """The operations of the language. Every one takes its name first; an empty name is made up while tracing."""
 
 from pybuda.op.common import PyBudaOp
+from pybuda.op.constant import Constant
 from pybuda.op.convolution import Conv2d, Conv2dTranspose, Conv3d
+from pybuda.op.dram_queue import DRAMQueue
 from pybuda.op.eltwise_binary import (
     Add,
     BinaryStack,
@@ -44,10 +46,12 @@ from pybuda.op.eltwise_unary import (
     Tanh,
     Tilize,
 )
+from pybuda.op.embedding import Embedding
 from pybuda.op.matmul import Matmul, SparseMatmul
-from pybuda.op.others import BudaRequantize, Constant, Dequantize, DRAMQueue, Embedding, Quantize, Requantize, Resize2d, Resize3d
 from pybuda.op.pooling import AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d, MaxPool3d
+from pybuda.op.quantize import BudaRequantize, Dequantize, Quantize, Requantize
 from pybuda.op.reduce import GroupedReduceAvg, ReduceAvg, ReduceMax, ReduceSum
+from pybuda.op.resize import Resize2d, Resize3d
 from pybuda.op.tm import (
     AdvIndex,
     Broadcast,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pybuda.module import PyBudaModule
+from pybuda.op.constant import Constant
 from pybuda.op.eltwise_binary import Multiply, Subtract
 from pybuda.op.eltwise_unary import Abs
 from pybuda.op.nn import LogSoftmax
-from pybuda.op.others import Constant
 from pybuda.op.reduce import ReduceAvg, ReduceSum
 from pybuda.tensor import Tensor
 

@@ -20,6 +20,7 @@ from tessera.graph.ops import ATEN, OPS
 
 Trace = tuple[fx.Graph, int]  # placeholders: inputs, then gradients; outputs: results, then input gradients
 _TRACES: dict[Any, Trace] = {}
+_MOST_TRACES = 4096
 
 
 def trace_vjp(node: Node, needs: Sequence[bool], arriving: Sequence[int]) -> Trace:
@@ -49,6 +50,8 @@ def trace_vjp(node: Node, needs: Sequence[bool], arriving: Sequence[int]) -> Tra
             raise GraphError(f"{node.name}: {node.op} has no derivative: {error}") from error
     graph = traced.graph
     graph.eliminate_dead_code()
+    if len(_TRACES) >= _MOST_TRACES:
+        _TRACES.clear()
     _TRACES[key] = (graph, len(node.parts) or 1)
     return _TRACES[key]
 
