@@ -6,6 +6,7 @@ used, that Tessera does not have it yet.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import sys
@@ -30,6 +31,7 @@ from ttnn.distributed_context import *  # noqa: F403
 from ttnn.fabric import *  # noqa: F403
 from ttnn.group_norm import *  # noqa: F403
 from ttnn.program_configs import *  # noqa: F403
+from ttnn.program_descriptors import *  # noqa: F403
 from ttnn.queues import *  # noqa: F403
 from ttnn.semaphores import *  # noqa: F403
 
@@ -69,6 +71,7 @@ from ttnn.hooks import (  # isort: skip
     register_post_operation_hook as register_post_operation_hook,
     register_pre_operation_hook as register_pre_operation_hook,
 )
+from ttnn.profiler import *  # isort: skip  # noqa: F403
 from ttnn.registration import (  # isort: skip
     create_module_if_not_exists as create_module_if_not_exists,
     register_cpp_operation as register_cpp_operation,
@@ -113,6 +116,8 @@ def _missing(module: str) -> Any:
     def find(name: str) -> Any:
         full = f"{module}.{name}"
         row = None if name.startswith("__") else _interface().get(full)
+        if row is not None and "same_as" in row:  # official modules show names of each other
+            return functools.reduce(getattr, row["same_as"].split(".")[1:], sys.modules[__name__])
         if row is not None and row.get("kind") in ("op", "function"):
             return _NotBuilt(full)
         if row is not None and row.get("kind") == "class":
@@ -155,7 +160,7 @@ config.when_set("enable_comparison_mode", _comparison_mode)
 if _collecting:
     gc.enable()
 _find = _missing(__name__)
-for _module in (device, cluster):
+for _module in (cluster, core, device, distributed, types):
     _module.__getattr__ = _missing(_module.__name__)  # type: ignore[attr-defined]
 
 

@@ -321,6 +321,28 @@ class _Format(Bag):
         return HARDWARE_FORMATS.get(self.data_format, 255)  # type: ignore[attr-defined]
 
 
+class _CircularBuffer(Bag):
+    """May lie over a tensor: then its address is the tensor's."""
+
+    __slots__ = ("_tensor",)
+
+    def lie_over(self, tensor: Any) -> None:
+        object.__setattr__(self, "_tensor", tensor)
+
+    def has_buffer(self) -> bool:
+        return getattr(self, "_tensor", None) is not None
+
+    def buffer_address(self) -> int | None:
+        return self._tensor.buffer_address() if self.has_buffer() else None  # type: ignore[no-any-return]
+
+    def set_buffer_from_cb(self, other: Any) -> None:
+        expect("set_buffer_from_cb", "other", other, _MADE["CBDescriptor"])
+        self.lie_over(getattr(other, "_tensor", None))
+
+    def has_global_circular_buffer(self) -> bool:
+        return False  # they need kernels; none can be made here
+
+
 class _MeshProgram(Bag):
     """Programs by range of the mesh."""
 
@@ -393,6 +415,7 @@ _MADE = bags(
         "MeshCoreCoord": _MeshCore,
         "FaceGeometry": _Comparable,
         "TileDescriptor": _TileDescriptor,
+        "CBDescriptor": _CircularBuffer,
         "CBFormatDescriptor": _Format,
         "MeshProgramDescriptor": _MeshProgram,
     },

@@ -26,6 +26,7 @@ from tessera.memory.mesh import (
 from tessera.runtime.buffer import Buffer, PartBuffer
 from tessera.runtime.device import Device
 from tessera.runtime.tensor import Tensor
+from tessera.silicon import board as boards
 from ttnn.descriptors import MeshComposerConfig, MeshMapperConfig
 from ttnn.tensor import host_tensor, spec_for
 
@@ -47,6 +48,7 @@ __all__ = [
     "concat_mesh_to_tensor_composer",
     "create_mesh_composer",
     "create_mesh_mapper",
+    "create_system_mesh_table",
     "distribute",
     "distribute_tensor",
     "from_host_shards",
@@ -55,6 +57,7 @@ __all__ = [
     "shard_tensor_to_mesh_mapper",
     "using_distributed_env",
     "visualize_mesh_device",
+    "visualize_system_mesh",
     "visualize_tensor",
 ]
 
@@ -327,6 +330,27 @@ def _table(mesh_device: Device, cell: Callable[[int, MeshCoordinate], str], titl
 def visualize_mesh_device(mesh_device: Device) -> None:
     """Print the chips of a mesh where they are."""
     _table(mesh_device, lambda i, place: f"device {mesh_device.chips[i]}\n({', '.join(map(str, place))})", repr(mesh_device))
+
+
+def create_system_mesh_table() -> Any:
+    """The chips of the board where they are, as a `rich` table, whether or not any is open."""
+    from rich.table import Table
+
+    board = boards.current()
+    rows, columns = board.mesh_shape
+    table = Table(
+        title=f"SystemMesh({board.name}), global shape {rows}x{columns}, local shape {rows}x{columns}", show_header=False, show_lines=True
+    )
+    for row in range(rows):
+        table.add_row(*[f"device {row * columns + column}\n({row}, {column})" for column in range(columns)])
+    return table
+
+
+def visualize_system_mesh() -> None:
+    """Print the chips of the board where they are."""
+    from rich.console import Console
+
+    Console().print(create_system_mesh_table())
 
 
 def visualize_tensor(tensor: Tensor) -> None:
