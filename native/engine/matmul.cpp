@@ -60,7 +60,11 @@ void few_rows(const MatmulKernels& table, const std::uint16_t* left, const Right
       const std::uint8_t* tiles = static_cast<const std::uint8_t*>(right.data) + j * bytes;
       for (std::size_t r = 0; r < m; ++r) {
         float sums[TILE];
-        table.row_times_tiles(&wide[r * down * TILE], tiles, across * bytes, down, right.bits, sums);
+        if (right.bits == 7 && table.row_times_tiles_bf16 && cpu_features().avx512_bf16) {
+          table.row_times_tiles_bf16(&wide[r * down * TILE], tiles, across * bytes, down, sums);
+        } else {
+          table.row_times_tiles(&wide[r * down * TILE], tiles, across * bytes, down, right.bits, sums);
+        }
         out.put(table, sums, r, j * TILE, std::min(TILE, n - j * TILE));
       }
     }

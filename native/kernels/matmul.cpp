@@ -293,6 +293,50 @@ void row_times_tiles4(const float* left, const std::uint8_t* tiles, std::size_t 
   }
 }
 
+// A bfloat16 with the bits 0x4300 | magnitude is 128 + magnitude, sign or not. So the code with sign s and magnitude m is the difference of
+// s(128 + m) and s128, both made of the code's bits alone, and one dot product of that pair with (f, -f) adds f * s * m.
+TESSERA_BF16 void row_times_tiles_bf16(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, float* out) {
+  const __m512i spread = _mm512_setr_epi32(static_cast<int>(0x00800000), static_cast<int>(0x01800101), static_cast<int>(0x02800202), static_cast<int>(0x03800303),
+                                           static_cast<int>(0x04800404), static_cast<int>(0x05800505), static_cast<int>(0x06800606), static_cast<int>(0x07800707),
+                                           static_cast<int>(0x08800808), static_cast<int>(0x09800909), static_cast<int>(0x0a800a0a), static_cast<int>(0x0b800b0b),
+                                           static_cast<int>(0x0c800c0c), static_cast<int>(0x0d800d0d), static_cast<int>(0x0e800e0e), static_cast<int>(0x0f800f0f));
+  const __m512i kept = _mm512_set1_epi32(static_cast<int>(0x8000807fu)), base = _mm512_set1_epi32(0x43004300);
+  __m512 sums[2][4];
+  for (auto& side : sums)
+    for (auto& sum : side) sum = _mm512_setzero_ps();
+  for (std::size_t i = 0; i < down; ++i) {
+    const std::uint8_t* tile = tiles + i * stride;
+    alignas(64) std::uint32_t pairs[EXPONENTS];
+    for (std::size_t face = 0; face < 4; ++face) {
+      const __m512i e = _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tile + face * FACE))), 23);
+      const __m512i f = _mm512_castps_si512(_mm512_mul_ps(_mm512_loadu_ps(left + i * 32 + face / 2 * FACE), _mm512_castsi512_ps(e)));
+      const __m512i minus = _mm512_xor_si512(_mm512_and_si512(f, _mm512_set1_epi32(-0x10000)), _mm512_set1_epi32(-0x7fffffff - 1));
+      _mm512_store_si512(pairs + face * FACE, _mm512_or_si512(_mm512_srli_epi32(f, 16), minus));
+    }
+    __asm__ volatile("" : : "r"(pairs) : "memory");  // read them back from memory, where a broadcast is free; the compiler would shuffle
+    const std::uint8_t* codes = tile + EXPONENTS;
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half) {
+#pragma GCC unroll 16
+      for (std::size_t r = 0; r < FACE; ++r) {
+#pragma GCC unroll 2
+        for (std::size_t side = 0; side < 2; ++side) {  // eight sums: a dot product takes its time
+          const std::size_t row = (2 * half + side) * FACE + r;
+          const __m512i line = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + row * FACE)));
+          const __m512i both = _mm512_ternarylogic_epi32(_mm512_shuffle_epi8(line, spread), kept, base, 0xea);  // (line & kept) | base
+          sums[side][r % 4] = _mm512_dpbf16_ps(sums[side][r % 4], reinterpret_cast<__m512bh>(both),
+                                               reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(pairs[row]))));
+        }
+      }
+    }
+  }
+  for (std::size_t side = 0; side < 2; ++side) {
+    __m512 sum = sums[side][0];
+    for (std::size_t s = 1; s < 4; ++s) sum = _mm512_add_ps(sum, sums[side][s]);
+    _mm512_storeu_ps(out + side * FACE, _mm512_mul_ps(sum, _mm512_set1_ps(0.015625f)));
+  }
+}
+
 void row_times_tiles(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, int bits, float* out) {
   if (bits == 7) {
     row_times_tiles8(left, tiles, stride, down, out);
@@ -302,6 +346,8 @@ void row_times_tiles(const float* left, const std::uint8_t* tiles, std::size_t s
 }
 
 #else
+
+constexpr void (*row_times_tiles_bf16)(const float*, const std::uint8_t*, std::size_t, std::size_t, float*) = nullptr;
 
 template <int BITS>
 void times_tile(const float* left, const std::uint8_t* tile, float* out) {
@@ -368,4 +414,4 @@ constexpr void (*finish_bf16)(const float*, const bf16*, bf16*, std::size_t) = n
 
 }  // namespace
 
-TESSERA_DEFINE_KERNELS(MatmulKernels){product, product_bf16, make_panel, make_panel_transposed, expand, row_times_tiles, finish, finish_bf16};
+TESSERA_DEFINE_KERNELS(MatmulKernels){product, product_bf16, make_panel, make_panel_transposed, expand, row_times_tiles, row_times_tiles_bf16, finish, finish_bf16};

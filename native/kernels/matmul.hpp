@@ -34,6 +34,8 @@ struct MatmulKernels {
   void (*expand)(const std::uint8_t* tile, int bits, std::uint32_t* panel);
   // out[0..32) = a row of fp32 times a column of tiles: `down` tiles, `stride` bytes from one to the next.
   void (*row_times_tiles)(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, int bits, float* out);
+  // The same for seven bits with the CPU's own bfloat16 instructions; null where there are none. Needs cpu_features().avx512_bf16.
+  void (*row_times_tiles_bf16)(const float* left, const std::uint8_t* tiles, std::size_t stride, std::size_t down, float* out);
   // Rows of fp32 to bfloat16 or fp32, with a row of bias (null for none): out = in + bias.
   void (*finish)(const float* in, const std::uint16_t* bias, std::uint16_t* out, std::size_t count);
   // The same with the CPU's own rounding; null where this instruction set has none. Needs cpu_features().avx512_bf16.
