@@ -145,25 +145,21 @@ def has_tile_padding(tensor: Tensor, *, dim: int | None = None) -> bool:
     return any(logical != padded for logical, padded in pairs[-2:])
 
 
-_TORCH = {
-    DataType.BFLOAT16: torch.bfloat16,
-    DataType.FLOAT32: torch.float32,
+#: What `to_torch` answers for a dtype: what its values are held in, but for those whose values are held in a wider or narrower torch dtype.
+TORCH_OF_DTYPE: dict[DataType, torch.dtype] = {dtype: row.values for dtype, row in FORMATS.items()} | {
     DataType.BFLOAT8_B: torch.float32,
     DataType.BFLOAT4_B: torch.float32,
-    DataType.UINT8: torch.uint8,
-    DataType.UINT16: torch.uint16,
-    DataType.UINT32: torch.uint32,
-    DataType.INT32: torch.int32,
-    DataType.INT8: torch.int8,
     DataType.FP8_E4M3: torch.float32,
+    DataType.UINT32: torch.uint32,
+    DataType.UINT16: torch.uint16,
 }
 
 
 def ttnn_dtype_to_torch_dtype(dtype: DataType) -> torch.dtype:
     """The torch dtype that `to_torch` gives."""
-    if dtype not in _TORCH:
+    if dtype not in TORCH_OF_DTYPE:
         raise RuntimeError(f"ttnn_dtype_to_torch_dtype: dtype={dtype} has no torch counterpart")
-    return _TORCH[dtype]
+    return TORCH_OF_DTYPE[dtype]
 
 
 def tile_size(dtype: DataType) -> int:

@@ -32,7 +32,7 @@ def test_the_board_that_is_shown_is_a_board() -> None:
 
 
 def test_the_row_of_a_dtype_makes_a_format() -> None:
-    row = block("python", "_float(").split("#")[0].strip().rstrip(",")
+    (row,) = [line.split("#")[0].strip().rstrip(",") for line in block("python", "_float(").splitlines() if line.startswith("_float")]
     arguments = ast.parse(row.replace(", DataType.FLOAT16", ""), mode="eval").body.args
     names = [ast.unparse(argument) for argument in arguments]
     (same,) = [entry for entry in dtype.TABLE if entry.name == ast.literal_eval(names[0])]

@@ -85,7 +85,7 @@ def test_a_managed_device_is_closed_when_the_block_fails() -> None:
     assert not device.is_open
 
 
-def test_the_default_device_is_where_nothing_is_said() -> None:
+def test_the_default_device_is_the_one_that_was_set() -> None:
     with ttnn.manage_device(0) as device:
         ttnn.SetDefaultDevice(device)
         try:

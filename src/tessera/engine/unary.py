@@ -22,7 +22,12 @@ from tessera.engine.steps import STEPS
 Program = tuple[tuple[str, tuple[float, ...]], ...]
 
 #: The largest subnormal numbers: what is not beyond them is stored as zero.
-SUBNORMAL = {torch.float32: 2.0**-126 - 2.0**-149, torch.float64: 2.0**-126 - 2.0**-149, torch.bfloat16: 127 * 2.0**-133}
+SUBNORMAL = {
+    torch.float32: 2.0**-126 - 2.0**-149,
+    torch.float64: 2.0**-126 - 2.0**-149,
+    torch.bfloat16: 127 * 2.0**-133,
+    torch.float16: 2.0**-14 - 2.0**-24,
+}
 
 #: Elements of a block (for each thread) that is computed while it stays in the caches.
 BLOCK = 32768

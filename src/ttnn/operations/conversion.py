@@ -17,6 +17,7 @@ from tessera.runtime.device import Device
 from tessera.runtime.events import check_queue
 from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
+from ttnn.core import TORCH_OF_DTYPE
 from ttnn.decorators import operation
 from ttnn.host_methods import with_padding
 from ttnn.operations.rules import like, require
@@ -38,21 +39,6 @@ DTYPE_OF_TORCH: dict[torch.dtype, DataType] = {
     torch.bool: DataType.UINT8,
     torch.float8_e4m3fn: DataType.FP8_E4M3,
 }
-
-#: What `to_torch` answers for a dtype.
-TORCH_OF_DTYPE: dict[DataType, torch.dtype] = {
-    DataType.BFLOAT16: torch.bfloat16,
-    DataType.FLOAT32: torch.float32,
-    DataType.BFLOAT8_B: torch.float32,
-    DataType.BFLOAT4_B: torch.float32,
-    DataType.FP8_E4M3: torch.float32,
-    DataType.INT32: torch.int32,
-    DataType.UINT32: torch.uint32,
-    DataType.UINT16: torch.uint16,
-    DataType.UINT8: torch.uint8,
-    DataType.INT8: torch.int8,
-}
-
 
 #: What `ttnn.distribute` sets for a block.
 default_mapper: Any = None
