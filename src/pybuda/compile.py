@@ -82,7 +82,7 @@ def chip_of(device: TTDevice) -> Chip:
     return CHIPS[device.arch.to_string()]
 
 
-def options_for(device: TTDevice, config: CompilerConfig, training: bool, microbatch: int) -> Options:
+def options_for(device: TTDevice, config: CompilerConfig, training: bool, batch: int) -> Options:
     sizes = tuple(sorted((op, tuple(v["grid_shape"])) for op, v in config.balancer_op_overrides.items() if "grid_shape" in v))
     return Options(
         chip=chip_of(device),
@@ -99,7 +99,7 @@ def options_for(device: TTDevice, config: CompilerConfig, training: bool, microb
         intermediates=tuple(config.op_intermediates_to_save),
         epoch_breaks=frozenset(n for n in config.op_names_to_epoch_break if isinstance(n, str)),
         op_sizes=sizes,  # type: ignore[arg-type]
-        microbatch=microbatch,
+        batch=batch,
         optimizer=_optimizer(device) if training else None,
         inputs_on_host=config.input_queues_on_host,
         outputs_on_host=config.output_queues_on_host,

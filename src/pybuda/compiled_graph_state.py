@@ -40,7 +40,7 @@ class CompiledGraphState:
         inputs, targets = graph.of(Kind.INPUT), graph.of(Kind.TARGET)
         middle = [graph[n] for n in results.compiled.options.intermediates if n in graph]
         return cls(
-            microbatch=results.compiled.options.microbatch,
+            microbatch=results.compiled.options.batch,
             graph_name=graph.name,
             training=training,
             ordered_input_names=[n.name for n in inputs],

@@ -172,6 +172,18 @@ def test_queues_in_dram_do_not_overlap():
         assert channel != other or start >= end
 
 
+@pytest.mark.parametrize("arch", [pybuda.BackendDevice.Grayskull, pybuda.BackendDevice.Wormhole_B0, pybuda.BackendDevice.Blackhole])
+def test_large_models_fit(models, arch):
+    """BERT-base with a batch of eight, and ResNet-50 with eight images: the batch is part of every tensor, and is counted once."""
+    for model, sample in ((models.BertEncoder(4), (8, 384, 768)), (models.ResNet(), (8, 3, 224, 224))):
+        pybuda.pybuda_reset()
+        _, results = compiled(CompileDepth.GENERATE_NETLIST, pybuda.PyTorchModule("model", model.eval()), sample, arch=arch)
+        placement = results.pass_specific_output_kwargs["placer_solution"]
+        assert max(placement.used) <= placement.memory()["dram_capacity"]
+        assert placement.memory()["l1_peak"] <= placement.memory()["l1_capacity"]
+        assert "input_count: 1" in results.netlist
+
+
 def test_sizes_and_breaks_are_obeyed():
     module = encoder()
     pybuda.override_op_size("linear_3", (1, 1))

@@ -62,7 +62,8 @@ class Options:
     intermediates: tuple[str, ...] = ()
     epoch_breaks: frozenset[str] = frozenset()
     op_sizes: tuple[tuple[str, tuple[int, int]], ...] = ()
-    microbatch: int = 1
+    batch: int = 1  # of one push; tensors carry it as their first dimension
+    microbatch: int = 1  # pushes that one run of the netlist's programs takes
     inputs_on_host: bool = True
     outputs_on_host: bool = True
     optimizer: AppendOptimizer | None = None
