@@ -57,8 +57,10 @@ def expand(values: torch.Tensor, *, shape: Sequence[int]) -> torch.Tensor:
 
 @engine_function
 def pad(values: torch.Tensor, *, before: Sequence[int], after: Sequence[int], value: float) -> torch.Tensor:
-    """The values in the middle of a box of one value."""
+    """The values in the middle of a box of one value; a negative `after` cuts their end off."""
     shape = [b + d + a for b, d, a in zip(before, values.shape, after)]
+    if min(after, default=0) < 0:
+        values = values[tuple(slice(0, d + min(a, 0)) for d, a in zip(values.shape, after))]
     box = torch.full(shape, value, dtype=values.dtype, device=values.device)
     box[tuple(slice(b, b + d) for b, d in zip(before, values.shape))] = values
     return box

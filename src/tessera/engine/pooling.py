@@ -127,3 +127,12 @@ def fold(images: torch.Tensor, *, stride: Sequence[int], padding: Sequence[int])
         .permute(0, 1, 3, 2, 4, 5)
         .reshape(batch, height // h, width // w, h * w * channels)
     )
+
+
+def fold_turned(images: torch.Tensor, *, stride: Sequence[int], tile: int = 32) -> torch.Tensor:
+    """`fold` of [N, C, H, W], as transposes of tiles do it: heights and widths are whole tiles, filled with zeros."""
+    height, width = images.shape[2:]
+    x = F.pad(images, (0, -width % tile, 0, -height % tile)).permute(0, 2, 3, 1)
+    high, wide = (n // s * s for n, s in zip(x.shape[1:3], stride))
+    found: torch.Tensor = fold(x[:, :high, :wide], stride=stride, padding=(0, 0, 0, 0))
+    return found

@@ -32,7 +32,7 @@ def narrow(input_tensor: Tensor, dim: int, start: int, length: int) -> Tensor:
     size = spec.dims[along]
     first = start + size if start < 0 else start
     require(
-        first >= 0 and length >= 0 and first + length <= size,
+        first >= 0 and length > 0 and first + length <= size,
         f"narrow: Narrow length {length} out of bounds for dimension {along} with start index {start} and size {size}",
     )
     if first == 0 and length == size:

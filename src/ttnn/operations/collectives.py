@@ -155,6 +155,8 @@ def mesh_partition(input_tensor: Tensor, dim: int, cluster_axis: int | None = No
     spec = input_tensor.spec
     rank = len(spec.dims)
     mesh, count = _group_size("mesh_partition", input_tensor, cluster_axis, fabric=False)
+    if count == 1:
+        return input_tensor
     require(dim < rank, f"mesh_partition: ShapeBase[] index out of range. {dim} not in [{-max(4, rank)}, {rank})")
     require(-rank <= dim, f"mesh_partition: dim must be less than the rank of the input tensor, got dim={dim} for rank {rank}")
     along = dim % rank

@@ -230,7 +230,7 @@ def empty_like(
 
 @operation("ttnn.arange", golden=torch.arange, planned=False)
 def arange(
-    start: int,
+    start: int = 0,
     end: int | None = None,
     step: int = 1,
     *,

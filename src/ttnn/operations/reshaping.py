@@ -14,7 +14,7 @@ import torch
 from tessera.engine import movement as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.shape import Shape
-from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.config import MemoryConfig, ShardSpec, TensorMemoryLayout
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.launch import alias, launch, on_host
 from tessera.runtime.tensor import Tensor
@@ -169,17 +169,11 @@ def _transposed_config(spec: TensorSpec, out_dims: tuple[int, ...]) -> MemoryCon
     shard = config.shard_spec
     if not config.is_sharded() or shard is None:
         return config
-    turned = [shard.shape[1], shard.shape[0]]
-    layouts = {
-        TensorMemoryLayout.HEIGHT_SHARDED: TensorMemoryLayout.WIDTH_SHARDED,
-        TensorMemoryLayout.WIDTH_SHARDED: TensorMemoryLayout.HEIGHT_SHARDED,
-    }
-    orientation = shard.orientation
-    if config.memory_layout == TensorMemoryLayout.BLOCK_SHARDED:
-        orientation = ShardOrientation.COL_MAJOR if orientation == ShardOrientation.ROW_MAJOR else ShardOrientation.ROW_MAJOR
-    return MemoryConfig(
-        layouts.get(config.memory_layout, config.memory_layout), config.buffer_type, ShardSpec(shard.grid, turned, orientation)
-    )
+    if config.memory_layout == TensorMemoryLayout.WIDTH_SHARDED:
+        return MemoryConfig(buffer_type=config.buffer_type)
+    height = config.memory_layout == TensorMemoryLayout.HEIGHT_SHARDED
+    layout = TensorMemoryLayout.WIDTH_SHARDED if height else config.memory_layout
+    return MemoryConfig(layout, config.buffer_type, ShardSpec(shard.grid, [shard.shape[1], shard.shape[0]], shard.orientation))
 
 
 def _golden_permute(input_tensor: torch.Tensor, dims: Sequence[int], **_: Any) -> torch.Tensor:
@@ -199,7 +193,10 @@ def permute(input_tensor: Tensor, dims: Sequence[int], *, memory_config: MemoryC
     )
     order = tuple(d + rank if d < 0 else d for d in dims)
     require(sorted(order) == list(range(rank)), f"permute: dims={list(dims)} must name each of the {rank} dimensions once")
-    out = like(input_tensor, shape=[spec.dims[d] for d in order], memory_config=memory_config)
+    shape = [spec.dims[d] for d in order]
+    if memory_config is None and rank >= 2 and order == (*range(rank - 2), rank - 1, rank - 2):
+        memory_config = _transposed_config(spec, tuple(shape))
+    out = like(input_tensor, shape=shape, memory_config=memory_config)
     # Only dimensions of extent one change places: the bytes are the same.
     moved = [d for d in order[: max(rank - 2, 0)] if spec.dims[d] != 1]
     if order[-2:] == tuple(range(rank))[-2:] and moved == sorted(moved) and out.memory_config == spec.memory_config:
@@ -229,6 +226,10 @@ def transpose(
     rank = len(spec.dims)
     require(input_tensor.buffer.device is not None, "transpose: Device Operations expect device tensors as inputs, got one on the host")
     require_device("transpose", input_tensor)
+    require(
+        rank > 1 or spec.layout != Layout.TILE,
+        f"transpose: Can't convert shape rank: {spec.shape} has rank {rank}, two dimensions change places",
+    )
     for name, dim in (("dim1", dim1), ("dim2", dim2)):
         require(
             -rank <= dim < rank,

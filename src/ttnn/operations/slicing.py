@@ -90,6 +90,8 @@ def slice_(
         h, w = spec.tile.tile_shape
         rough = (rank < 2) or bool(begin[-1] % w or begin[-2] % h) or strided
         programs = 3 if rough else 1
+        if rough and output_tensor is None and FORMATS[spec.dtype].is_block:
+            out = out.replace(dtype=DataType.BFLOAT16)  # blocks do not survive being untilized
     if not math.prod(dims) and not backward:
         programs = 0
     attributes = {"starts": tuple(begin), "ends": tuple(end), "steps": tuple(step)}

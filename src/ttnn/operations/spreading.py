@@ -10,12 +10,14 @@ import torch
 
 from tessera.engine import movement as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
-from tessera.memory.config import MemoryConfig
+from tessera.memory.config import MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
+from tessera.memory.geometry import CoreRangeSet, rectangle
+from tessera.memory.work import num_cores_to_corerangeset
 from tessera.runtime.launch import launch, on_host
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.reshaping import reshape, unsqueeze
-from ttnn.operations.rules import like, require, require_device, unsigned
+from ttnn.operations.rules import like, name_of, require, require_device, unsigned
 from ttnn.operations.slicing import concat, slice_
 
 #: What the kernels that untilize, work in rows and tilize again can take.
@@ -89,6 +91,34 @@ def stack(input_tensors: Sequence[Tensor], dim: int) -> Tensor:
     return concat([unsqueeze(t, dim) for t in input_tensors], dim)  # type: ignore[no-any-return]
 
 
+def _grown_shards(tensor: Tensor, shape: Sequence[int]) -> MemoryConfig:
+    """Where a tensor that grew lies: in shards like those it had where their cores suffice, else over all cores of the device."""
+    config, device = tensor.spec.memory_config, tensor.buffer.device
+    shard = config.shard_spec
+    if shard is None or device is None or not config.is_sharded():
+        return config
+    height, width = math.prod(shape[:-1]), shape[-1]
+    layout, grid = config.memory_layout, device.grid
+    if layout == TensorMemoryLayout.WIDTH_SHARDED:
+        high, wide, fits = height, shard.shape[1], -(-width // shard.shape[1]) <= shard.num_cores()
+        each = -(-width // 32 // (grid.x * grid.y)) * 32
+        again = (num_cores_to_corerangeset(-(-width // each), grid, True), [height, each])
+    elif layout == TensorMemoryLayout.HEIGHT_SHARDED:
+        high, wide, fits = shard.shape[0], width, -(-height // shard.shape[0]) <= shard.num_cores()
+        each = -(-height // 32 // (grid.x * grid.y)) * 32
+        again = (num_cores_to_corerangeset(-(-height // each), grid, True), [each, width])
+    else:
+        size = shard.grid.bounding_box().grid_size()
+        rows, columns = (size.y, size.x) if shard.orientation == ShardOrientation.ROW_MAJOR else (size.x, size.y)
+        high, wide = shard.shape
+        fits = -(-height // high) <= rows and -(-width // wide) <= columns
+        tall, broad = -(-height // 32 // grid.y) * 32, -(-width // 32 // grid.x) * 32
+        again = (CoreRangeSet([rectangle(0, 0, -(-width // broad) - 1, -(-height // tall) - 1)]), [tall, broad])
+    if fits:
+        return MemoryConfig(layout, config.buffer_type, ShardSpec(shard.grid, [high, wide], shard.orientation))
+    return MemoryConfig(layout, config.buffer_type, ShardSpec(*again, ShardOrientation.ROW_MAJOR))
+
+
 @operation("ttnn.repeat", golden=lambda input_tensor, repeat_dims, **_: input_tensor.repeat(tuple(repeat_dims)))
 def repeat(
     input_tensor: Tensor,
@@ -106,13 +136,18 @@ def repeat(
     times = [1] * (rank - len(times)) + times
     dims = (1,) * (rank - len(spec.dims)) + spec.dims
     unsigned("repeat", "repeat_dims", *times)
-    config = memory_config if memory_config is not None else spec.memory_config
+    shape = [d * t for d, t in zip(dims, times)]
+    config = memory_config if memory_config is not None else _grown_shards(input_tensor, shape)
     if all(t == 1 for t in times) and config == spec.memory_config and optional_output_tensor is None:
         return input_tensor if rank == len(spec.dims) else reshape(input_tensor, list(dims))
-    out = like(input_tensor, shape=[d * t for d, t in zip(dims, times)], memory_config=config)
+    out = like(input_tensor, shape=shape, memory_config=config)
     busy = sum(t != 1 for t in times)
     tiled = spec.layout == Layout.TILE
     edge = tiled and any(t != 1 for t in times[-2:])
+    require(
+        not edge or spec.dtype not in (DataType.INT8, DataType.BFLOAT4_B),
+        f"repeat: data type must be bfloat16, float32, uint32, int32, uint16, uint8, or fp8_e4m3 to repeat within tiles, got {name_of(spec.dtype)}",
+    )
     # Rows are what is repeated: tiles are untilized and tilized again unless only outer dimensions repeat.
     programs = (
         0 if 0 in times or not spec.volume else max(1, busy) + (2 if edge else 0) + (2 if FORMATS[spec.dtype].is_block and edge else 0)
@@ -139,9 +174,16 @@ def repeat_interleave(input_tensor: Tensor, repeats: int, dim: int, *, memory_co
     require(spec.dtype != DataType.INT8, f"repeat_interleave: {_NO_INT8}, got INT8")
     dims = list(spec.dims)
     dims[along] *= repeats
+    if memory_config is None and spec.is_sharded:
+        memory_config = MemoryConfig()
     out = like(input_tensor, shape=dims, memory_config=memory_config)
     return launch(
-        "ConcatDeviceOperation", engine.repeat_interleave, [input_tensor], out, attributes={"times": repeats, "dim": along}, programs=3
+        "ConcatDeviceOperation",
+        engine.repeat_interleave,
+        [input_tensor],
+        out,
+        attributes={"times": repeats, "dim": along},
+        programs=3 + spec.is_sharded,
     )  # type: ignore[no-any-return]
 
 
@@ -192,12 +234,20 @@ def pad(
         pairs = [(int(s), int(p) - d - int(s)) for d, p, s in zip(spec.dims, padding, start)]
     else:
         pairs = [(int(a), int(b)) for a, b in padding]
+        unsigned("pad", "padding", *(n for pair in pairs for n in pair))
         require(
             len(pairs) <= rank, f"pad: ttnn.pad: padding len can't be larger than input tensor rank, got {len(pairs)} pairs for rank {rank}"
         )
         pairs = [(0, 0)] * (rank - len(pairs)) + pairs
     fill = value if value is not None else (given.pop(0) if given else 0.0)
-    require(all(a >= 0 and b >= 0 for a, b in pairs), f"pad: padding={pairs} must not be negative")
+    # Tiles may lose what lies in their own padding: then the box is smaller than the tensor, but has no fewer tiles.
+    tile = spec.tile.tile_shape if spec.layout == Layout.TILE else (1, 1)
+    for at, (before_, after_) in enumerate(pairs):
+        edge = tile[at - rank] if at >= rank - 2 else 1
+        require(
+            before_ >= 0 and -(-(spec.dims[at] + after_) // edge) >= -(-spec.dims[at] // edge),
+            f"pad: padding={pairs} must not be negative",
+        )
     if all(p == (0, 0) for p in pairs):
         return input_tensor
     if input_tensor.buffer.device is None:
@@ -209,7 +259,8 @@ def pad(
         f"pad: ttnn.pad: on device tile padding does not support front padding, got {pairs} in TILE layout",
     )
     before, after = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-    out = like(input_tensor, shape=[a + d + b for d, (a, b) in zip(spec.dims, pairs)], memory_config=memory_config)
+    shape = [a + d + b for d, (a, b) in zip(spec.dims, pairs)]
+    out = like(input_tensor, shape=shape, memory_config=memory_config if memory_config is not None else _grown_shards(input_tensor, shape))
     return launch("PadDeviceOperation", engine.pad, [input_tensor], out, attributes={"before": before, "after": after, "value": fill})  # type: ignore[no-any-return]
 
 

@@ -128,3 +128,62 @@ def test_embedding(device):
         ttnn.embedding(i, w, padding_idx=int(ids[0, 0])),
         torch.nn.functional.embedding(ids, weight).masked_fill((ids == ids[0, 0])[..., None], 0),
     )
+
+
+def sharded(device, height, width, layout, columns, rows, shard):
+    cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))})
+    place = ttnn.MemoryConfig(layout, ttnn.BufferType.L1, ttnn.ShardSpec(cores, shard, ttnn.ShardOrientation.ROW_MAJOR))
+    x = torch.randn(1, 1, height, width, generator=torch.Generator().manual_seed(0)).bfloat16()
+    return x, ttnn.from_torch(x, dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=place)
+
+
+SHARDED = ttnn.TensorMemoryLayout
+GROWN = [
+    # (layout, tensor, cores, shard, cores after twice the rows, shard then)
+    (SHARDED.HEIGHT_SHARDED, (256, 64), (8, 1), [32, 64], (8, 2), [32, 64]),
+    (SHARDED.BLOCK_SHARDED, (128, 256), (4, 4), [32, 64], (8, 8), [32, 32]),
+    (SHARDED.WIDTH_SHARDED, (32, 512), (8, 1), [32, 64], (8, 1), [64, 64]),
+]
+
+
+@pytest.mark.parametrize(("layout", "size", "cores", "shard", "after", "grown"), GROWN)
+def test_repeated_shards_spread_over_more_cores(device, layout, size, cores, shard, after, grown):
+    x, tensor = sharded(device, *size, layout, *cores, shard)
+    got = ttnn.repeat(tensor, [1, 1, 2, 1])
+    assert torch.equal(ttnn.to_torch(got), x.repeat(1, 1, 2, 1))
+    place = got.memory_config()
+    grid = place.shard_spec.grid.bounding_box().grid_size()
+    assert (place.memory_layout, (grid.x, grid.y), list(place.shard_spec.shape)) == (layout, after, grown)
+
+
+def test_turned_shards(device):
+    x, tensor = sharded(device, 128, 256, SHARDED.BLOCK_SHARDED, 4, 4, [32, 64])
+    for got in (ttnn.transpose(tensor, -2, -1), ttnn.permute(tensor, [0, 1, 3, 2])):
+        assert torch.equal(ttnn.to_torch(got), x.mT)
+        assert list(got.memory_config().shard_spec.shape) == [64, 32]
+    x, tensor = sharded(device, 32, 512, SHARDED.WIDTH_SHARDED, 8, 1, [32, 64])
+    got = ttnn.permute(tensor, [0, 1, 3, 2])
+    assert torch.equal(ttnn.to_torch(got), x.mT)
+    assert got.memory_config() == ttnn.L1_MEMORY_CONFIG
+
+
+def test_padded_shards_and_tiles(device):
+    x, tensor = sharded(device, 256, 64, SHARDED.HEIGHT_SHARDED, 8, 1, [32, 64])
+    got = ttnn.pad(tensor, [(0, 0), (0, 0), (0, 0), (0, 64)], 1.0)
+    assert torch.equal(ttnn.to_torch(got), torch.nn.functional.pad(x, (0, 64), value=1.0))
+    assert list(got.memory_config().shard_spec.shape) == [32, 128]
+    y = ttnn.from_torch(x[..., :32, :32], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    got = ttnn.pad(y, [1, 1, 16, 64], [0, 0, 0, 0], 0.0)
+    assert torch.equal(ttnn.to_torch(got), torch.nn.functional.pad(x[..., :16, :32], (0, 32)))
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        ttnn.pad(y, [(0, 0), (0, 0), (-1, 0), (0, 0)], 0.0)
+
+
+def test_fold_by_transposes(device):
+    """Images are [N, C, H, W] to it, filled up to whole tiles."""
+    x = torch.randn(1, 8, 40, 6, generator=torch.Generator().manual_seed(1)).bfloat16()
+    got = ttnn.fold(ttnn.from_torch(x, dtype=ttnn.bfloat16, device=device), 2, 2, True)
+    filled = torch.nn.functional.pad(x, (0, 26, 0, 24)).permute(0, 2, 3, 1)
+    want = filled.reshape(1, 32, 2, 16, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 32, 16, 32)
+    assert torch.equal(ttnn.to_torch(got), want)
+    assert got.memory_config() == ttnn.L1_MEMORY_CONFIG

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from tessera.engine import pooling as engine
 from tessera.formats.dtype import DataType, Layout
 from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
@@ -132,6 +134,29 @@ def edges_of(padding: Sequence[int]) -> tuple[int, int, int, int]:
     return given[0], given[1], given[2], given[3]
 
 
+def _fold_turned(input: Tensor, stride: tuple[int, int], output_shape: Any, memory_config: MemoryConfig | None) -> Tensor:
+    """Folding by transposes of tiles reads images as [N, C, H, W] and leaves the result in L1."""
+    spec = input.spec
+    require(
+        stride == (1, 1) or spec.dtype == DataType.BFLOAT16,
+        f"fold: Input tensor dtype must be BFLOAT16 for this reshape operation but got {spec.dtype}",
+    )
+    batch, channels, height, width = spec.dims
+    dims = (batch, -(-height // 32) * 32 // stride[0], -(-width // 32) * 32 // stride[1], channels * stride[0] * stride[1])
+    if output_shape is not None:
+        for wanted, have in zip(tuple(output_shape), dims):
+            require(wanted <= have, f"fold: Ends {wanted} must be less than or equal to the shape of the tensor {have}")
+        dims = tuple(output_shape)
+    out = like(input, shape=dims, memory_config=memory_config or MemoryConfig(buffer_type=BufferType.L1))
+    attributes = {"stride": stride, "size": dims}
+    programs = 4 + (stride != (1, 1)) + (output_shape is not None)
+    return launch("Fold", _folded, [input], out, attributes=attributes, programs=programs)  # type: ignore[no-any-return]
+
+
+def _folded(images: torch.Tensor, *, stride: Sequence[int], size: Sequence[int]) -> torch.Tensor:
+    return engine.fold_turned(images, stride=stride)[tuple(slice(0, n) for n in size)]
+
+
 @operation("ttnn.fold", golden=lambda input, stride_h, stride_w, *_, padding=(0, 0), **__: engine.fold.torch(input, stride=(stride_h, stride_w), padding=edges_of(padding)))  # fmt: skip
 def fold(
     input: Tensor,
@@ -149,14 +174,12 @@ def fold(
     require_device("fold", input)
     spec = input.spec
     require(len(spec.dims) == 4, f"fold: input must be [N, H, W, C], got {spec.shape}")
+    if use_transpose_as_fold:
+        return _fold_turned(input, (stride_h, stride_w), output_shape, override_memory_config)
     top, bottom, left, right = edges_of(padding)
     batch, height, width, channels = spec.dims[0], spec.dims[1] + top + bottom, spec.dims[2] + left + right, spec.dims[3]
     require(height % stride_h == 0, f"fold: Fold: logical H ({height}) must be divisible by stride_h ({stride_h}).")
     require(width % stride_w == 0, f"fold: Fold: logical W ({width}) must be divisible by stride_w ({stride_w}).")
-    if use_transpose_as_fold:
-        require(
-            spec.dtype == DataType.BFLOAT16, f"fold: Input tensor dtype must be BFLOAT16 for this reshape operation but got {spec.dtype}"
-        )
     dims = (batch, height // stride_h, width // stride_w, channels * stride_h * stride_w)
     if output_shape is not None:
         for wanted, have in zip(tuple(output_shape), dims):
