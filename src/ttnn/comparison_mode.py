@@ -85,9 +85,11 @@ def accepted(golden: Callable[..., Any], words: dict[str, Any]) -> dict[str, Any
     return {k: v for k, v in words.items() if k in names and k not in PLACES}
 
 
-def compare(name: str, golden: Any, output: Any, level: str, place: str = "") -> dict[str, Any]:
-    """One result against its golden one; the record of it."""
-    desired = CONFIG.comparison_mode_pcc
+def compare(
+    name: str, golden: Any, output: Any, level: str, place: str = "", *, desired: float | None = None, fail: bool | None = None
+) -> dict[str, Any]:
+    """One result against its golden one; the record of it. `desired` and `fail` are what `CONFIG` says, unless given."""
+    desired = CONFIG.comparison_mode_pcc if desired is None else desired
     if isinstance(output, Tensor):
         output = as_golden(output)
     expected = torch.as_tensor(golden).to(torch.float64)
@@ -100,7 +102,7 @@ def compare(name: str, golden: Any, output: Any, level: str, place: str = "") ->
         matches, pcc = comp_pcc(expected, found, desired)
     if not matches:
         said = f"{name}: Comparing output tensor {place or 0} against CPU {level} failed: pcc is {pcc} but should be >={desired}"
-        if CONFIG.comparison_mode_should_raise_exception:
+        if CONFIG.comparison_mode_should_raise_exception if fail is None else fail:
             raise ComparisonFailed(said)
         logger.error(said)
     return {"matches": bool(matches), "desired_pcc": desired, "actual_pcc": float(pcc)}
@@ -232,12 +234,29 @@ class ComparisonMode(observers.Observer):
             self._said.add(name)
             logger.warning(f"comparison mode: {name} is not compared: {why}")
 
+    # -- for functions of ttnn.decorators that speak of global golden results
+
+    def golden_arguments(self, value: Any) -> Any:
+        """Arguments with golden results where they are known, as torch tensors where not."""
+        return self._propagated(value)
+
+    def keep_golden(self, tensor: Tensor, golden: torch.Tensor) -> None:
+        self._keep(tensor, golden)
+
+    def drop_golden(self, tensor: Tensor) -> None:
+        self._goldens.pop(tensor.tensor_id, None)
+
 
 def _pcc_of(message: str) -> float:
     return float(message.rpartition("pcc is ")[2].partition(" ")[0])
 
 
 _mode = ComparisonMode()
+
+
+def current() -> ComparisonMode:
+    """The mode that is on, or was last."""
+    return _mode
 
 
 def switch(on: bool) -> None:

@@ -197,7 +197,11 @@ def _told_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[An
 
 def _plan(record: Launch, inputs: tuple[int | str, ...], spec: Any) -> Any:
     """A whole call that is known to be one launch, with the kernel that may be called for it and the inputs that may be tiles."""
-    images = tuple(i for i in getattr(record.compute, "images", ()) if i < len(inputs) and FORMATS[record.inputs[i].spec.dtype].is_block)
+    images = tuple(
+        i
+        for i in getattr(record.compute, "images", ())
+        if i < len(inputs) and (record.compute.any_format or FORMATS[record.inputs[i].spec.dtype].is_block)  # type: ignore[attr-defined]
+    )
     direct = None
     if all(t.spec.dtype is DataType.BFLOAT16 for t in (*record.inputs, *record.outputs)):
         direct = direct_of(record.compute, [t.spec.dims for t in record.inputs], spec.dims, record.attributes)
@@ -367,7 +371,32 @@ _ELSEWHERE = {
     "register_python_operation": "registration",
     "register_pre_operation_hook": "hooks",
     "register_post_operation_hook": "hooks",
-}
+    "comp_pcc": "comparison",
+    "comp_ulp": "comparison",
+} | dict.fromkeys(
+    (
+        "compare_scalar_outputs",
+        "compare_tensors_using_pcc",
+        "default_postprocess_golden_function_outputs",
+        "default_preprocess_golden_function_inputs",
+        "get_all_tensors",
+        "get_devices",
+        "get_inplace_output_tensors",
+        "get_output_tensor_ids",
+        "get_tensor_report_record",
+        "get_tensors",
+        "get_ttnn_tensors",
+        "postprocess_global_golden_function_outputs",
+        "preprocess_global_golden_function_inputs",
+        "refresh_or_invalidate_global_goldens",
+        "set_output_tensor_id_decorator",
+        "set_tensor_id",
+        "should_compare_scalar_outputs",
+        "should_compare_tensor_outputs",
+        "to_torch_for_comparison",
+    ),
+    "golden_tools",
+)
 
 
 def __getattr__(name: str) -> Any:
