@@ -9,7 +9,7 @@ pytest.importorskip("tessera._native")
 from tessera.engine.matmul import matmul
 from tessera.engine.native import matmul as native
 from tessera.engine.packed import Packed
-from tessera.formats.dtype import DataType
+from tessera.formats.dtype import FORMATS, DataType
 from tessera.formats.packing import pack_tiles, unpack_tiles
 
 
@@ -32,7 +32,7 @@ def test_packed_right_side() -> None:
     a, b = torch.randn(5, 64).bfloat16(), torch.randn(64, 96)
     image = pack_tiles(b, DataType.BFLOAT8_B)
     values = unpack_tiles(image, b.shape, DataType.BFLOAT8_B)
-    packed = Packed(image, 64, 96, 7, lambda: values)
+    packed = Packed((64, 96), FORMATS[DataType.BFLOAT8_B], 1024, 7, lambda: image, lambda: values)
     torch.testing.assert_close(matmul(a, packed, narrow=True).double(), a.double() @ values.double(), rtol=2**-7, atol=1e-2)
     torch.testing.assert_close(matmul(a.float(), packed), a.float() @ values.float())
     assert native.matmul(a[:, :63], packed) is NotImplemented

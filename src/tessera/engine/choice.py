@@ -26,6 +26,8 @@ class EngineFunction:
         self.torch = reference
         self._native: Callable[..., Any] | None = self._look_up
         self._images: tuple[int, ...] = ()
+        self.any_format = False
+        """Whether bytes of every format are welcome, or of block floats alone."""
 
     def native(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """Register the native form."""
@@ -37,12 +39,13 @@ class EngineFunction:
         return self._native(*values, **attributes) if self._native is not None else NotImplemented
 
     def _resolve(self) -> None:
-        from tessera.engine.native import form_of, images_of
+        from tessera.engine.native import ANY_FORMAT, form_of, images_of
 
         family = self.__module__.rpartition(".")[2]
         self._native = form_of(family, self.__name__)
         if self._native is not None and USE_NATIVE:
             self._images = images_of(family, self.__name__)
+            self.any_format = (family, self.__name__) in ANY_FORMAT
 
     @property
     def has_native(self) -> bool:

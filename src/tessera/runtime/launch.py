@@ -18,7 +18,7 @@ from weakref import WeakSet
 import torch
 
 from tessera.engine.packed import Packed
-from tessera.formats.dtype import FORMATS, DataType
+from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.rounding import to_grid
 from tessera.formats.tile import DEFAULT_TILE
 from tessera.runtime.buffer import Buffer
@@ -157,7 +157,7 @@ def run(record: Launch) -> None:
                 if device is None or device.drives(index):
                     write(tensor, index, values)
     else:
-        done: dict[tuple[int, ...], Any] = {}
+        done: dict[tuple[int, ...], tuple[list[Any], Any]] = {}
         for index in range(count):
             if device is not None and not device.drives(index):
                 continue
@@ -165,10 +165,10 @@ def run(record: Launch) -> None:
             if record.mutates:
                 values[0] = None  # whoever holds the values keeps them from being written in place
                 values[0] = inputs[0].writable(index)
-            same = tuple(map(id, values))
-            result = done.get(same)
-            if result is None:
-                result = done[same] = record.compute(*values, **attributes)
+            same = tuple(id(v.lone) if isinstance(v, Packed) and v.lone is not None else id(v) for v in values)
+            if same not in done:
+                done[same] = values, record.compute(*values, **attributes)  # kept: an id names nothing else while its object lives
+            result = done[same][1]
             if record.mutates and result is values[0]:
                 outputs[0].put(index, result)  # written in place and on the grid: a large cache is not rounded again
             elif len(outputs) == 1 and not isinstance(result, tuple):
@@ -193,24 +193,30 @@ def operands(compute: Compute, inputs: Sequence[Tensor], index: int) -> list[Any
 
 
 def operand(tensor: Tensor, index: int = 0) -> Any:
-    """A matrix of block floats as its tiles, anything else as its values. Packing pays for what is used again."""
+    """A matrix of block floats as its tiles, what has no values yet as its bytes, anything else as its values. Packing pays for what is
+    used again."""
     spec, buffer = tensor.spec, tensor.buffer
-    bits = _IN_PLACE.get(spec.dtype)
-    if (
-        bits is None
-        or spec is not buffer.spec
-        or spec.tile != DEFAULT_TILE
-        or len(spec.dims) < 2
-        or spec.volume != spec.dims[-1] * spec.dims[-2]
-    ):
+    if spec is not buffer.spec:
         return tensor.part(index)
     if index >= len(buffer.values):
         index = 0
-    if buffer.images is None or buffer.images[index] is None:
-        if buffer not in _met:
-            _met.add(buffer)
+    bits = _IN_PLACE.get(spec.dtype, 0)
+    if not bits and buffer.values[index] is not None:
+        return tensor.part(index)
+    if bits and (spec.tile != DEFAULT_TILE or len(spec.dims) < 2 or spec.volume != spec.dims[-1] * spec.dims[-2]):
+        bits = 0
+    lone = buffer.lone_image(index)
+    if lone is not None and spec.padded_dims != spec.dims:
+        lone = None
+    if lone is None:
+        if not bits:
             return tensor.part(index)
-    return Packed(buffer.image(index), spec.dims[-2], spec.dims[-1], bits, lambda: tensor.part(index))
+        if buffer.images is None or buffer.images[index] is None:
+            if buffer not in _met:
+                _met.add(buffer)
+                return tensor.part(index)
+    elements = spec.tile.height * spec.tile.width if spec.layout is Layout.TILE else 1
+    return Packed(spec.dims, FORMATS[spec.dtype], elements, bits, lambda: buffer.image(index), lambda: tensor.part(index), lone)
 
 
 def write(tensor: Tensor, index: int, result: torch.Tensor) -> None:

@@ -31,8 +31,10 @@ FORMS: dict[tuple[str, str], str] = {
     **{("reduction", name): "reduction" for name in ("total", "mean", "largest", "smallest", "argmax", "topk", "sort", "running_total")},
 }
 
-#: Engine functions whose native forms take tiles of block floats in place, and for which inputs.
-IMAGES: dict[tuple[str, str], tuple[int, ...]] = {("matmul", "matmul"): (1,)}
+#: Engine functions whose native forms take inputs as `Packed` bytes, and which.
+IMAGES: dict[tuple[str, str], tuple[int, ...]] = {("matmul", "matmul"): (1,), ("reduction", "total"): (0,)}
+#: Those of them that can do something with the bytes of any format, not of block floats alone.
+ANY_FORMAT = {("reduction", "total")}
 
 
 def form_of(family: str, name: str) -> Callable[..., Any] | None:

@@ -48,6 +48,8 @@ def matmul(
         return NotImplemented
     *batch, m, k = a.shape
     m *= math.prod(batch)
+    if isinstance(b, Packed) and not b.bits:
+        b = b.values()
     if isinstance(b, Packed):
         if transpose_b or k % 2 or b.rows != k or (m > FEW_ROWS and _native.isa() == "amx"):
             return NotImplemented
