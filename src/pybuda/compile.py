@@ -15,10 +15,10 @@ import torch
 
 from pybuda.config import CompilerConfig, _get_global_compiler_config
 from pybuda.frontend import chain
-from pybuda.tensor import TensorFromPytorch
+from pybuda.tensor import TensorFromPytorch, warn_once
 from tessera.graph.compiler import Compiled, CompileDepth, Options, compile_graph, report
 from tessera.graph.executor import evaluate
-from tessera.graph.formats import DataFormat
+from tessera.graph.formats import DataFormat, MathFidelity
 from tessera.graph.ir import Epoch, Graph, GraphError, Kind
 from tessera.graph.passes.formats import PrecisionRule
 from tessera.graph.passes.optimize import AppendOptimizer
@@ -83,16 +83,17 @@ def chip_of(device: TTDevice) -> Chip:
 
 
 def options_for(device: TTDevice, config: CompilerConfig, training: bool, batch: int) -> Options:
+    default, rules = amp_rules(config.amp_level or 0, config.default_df_override)
     sizes = tuple(sorted((op, tuple(v["grid_shape"])) for op, v in config.balancer_op_overrides.items() if "grid_shape" in v))
     return Options(
         chip=chip_of(device),
         training=training,
         depth=config.compile_depth,
-        default_format=config.default_df_override,
+        default_format=default,
         fp32_fallback=device.fp32_fallback if chip_of(device).arch == "grayskull" else None,
         accumulate=config.default_accumulate_df,
         fidelity=config.default_math_fidelity,
-        precision=tuple(_rule(p) for p in config.amp_properties),
+        precision=(*rules, *(_rule(p) for p in config.amp_properties)),
         consteval=config.enable_consteval,
         fuse=config.enable_auto_fusing,
         dont_fuse=frozenset(config.op_names_dont_fuse),
@@ -104,6 +105,39 @@ def options_for(device: TTDevice, config: CompilerConfig, training: bool, batch:
         inputs_on_host=config.input_queues_on_host,
         outputs_on_host=config.output_queues_on_host,
     )
+
+
+def amp_rules(level: int, default: DataFormat | None) -> tuple[DataFormat | None, tuple[PrecisionRule, ...]]:
+    """The default format and the rules of an AMP level: block floats everywhere, 16 bits where sums and exponentials need them.
+
+    The default's family decides between the two tables; without a default, level 1 is the family with eight exponent bits and level 2 the
+    other one. As the guide promises, what has no rule is in eight bits, unless the user chose another default.
+    """
+    if level == 0:
+        return default, ()
+    if level not in (1, 2):
+        warn_once(f"amp_level={level} is no level (0, 1 or 2); it changes nothing")
+        return default, ()
+    b_family = default.name.endswith("_b") if default is not None else level == 1
+    wide, narrow = (DataFormat.Float16_b, DataFormat.Bfp8_b) if b_family else (DataFormat.Float16, DataFormat.Bfp8)
+    rules = [
+        PrecisionRule(op_type=op, output=wide, intermediate=wide, accumulate=wide, expected=False)
+        for op in ("softmax", "log_softmax", "layernorm", "rms_norm")
+    ]
+    weights = ((1, narrow, False), (2, narrow, False))
+    rules.append(
+        PrecisionRule(
+            op_type="matmul",
+            output=narrow,
+            intermediate=narrow,
+            accumulate=wide,
+            fidelity=MathFidelity.HiFi2,
+            inputs=weights,
+            expected=False,
+        )
+    )
+    rules.append(PrecisionRule(op_type="fused_op", output=wide, intermediate=wide, accumulate=wide, expected=False))
+    return default or narrow, tuple(rules)
 
 
 def _optimizer(device: TTDevice) -> AppendOptimizer | None:

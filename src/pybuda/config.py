@@ -50,6 +50,7 @@ BUILT = {
     "balancer_op_overrides",
     "device_mode",
     "amp_properties",
+    "amp_level",
 }
 # Options that say how the original did its work, and that mean nothing to a software device: accepted in silence.
 MOOT = {
@@ -217,7 +218,6 @@ class CompilerConfig:
             self.tti_dump_format = TTIDumpFormat.BACKEND_TILIZED
         if env.get("PYBUDA_AMP_LEVEL", "0") not in ("", "0"):
             self.amp_level = int(env["PYBUDA_AMP_LEVEL"])
-            _not_built("amp_level (PYBUDA_AMP_LEVEL)")
         if env.get("PYBUDA_AMP_LIGHT", "0") not in ("", "0"):
             self.enable_amp_light(int(env["PYBUDA_AMP_LIGHT"]))
 

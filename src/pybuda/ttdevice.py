@@ -15,7 +15,7 @@ from pybuda.device import Device
 from pybuda.module import Module
 from pybuda.optimizers import Optimizer, State
 from pybuda.pipeline.context import context
-from pybuda.tensor import Tensor, TensorFromPytorch, to_pt_tensor
+from pybuda.tensor import Tensor, TensorFromPytorch, to_pt_tensor, warn_once
 from tessera.graph.compiler import CompileDepth
 from tessera.graph.executor import Executor
 from tessera.graph.formats import DataFormat
@@ -104,6 +104,10 @@ class TTDevice(Device):
     ) -> list[torch.Tensor]:
         if not self.modules and self.loss_module is None:
             raise RuntimeError(f"{self!r} has no module; place_module first")
+        if len(self.chip_ids) > 1:
+            warn_once(
+                f"{self!r} stands for {len(self.chip_ids)} chips, but spreading a graph over several is not built yet: it is placed on chip {self.chip_ids[0]}"
+            )
         self._arguments = (sample, kwargs, targets, training, verify_cfg)
         self._compile()
         compiled = self._compile_output

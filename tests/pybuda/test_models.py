@@ -87,6 +87,19 @@ def test_mixed_precision_rules_apply_where_they_fit(models):
     assert all(n.fidelity is pybuda.MathFidelity.HiFi3 for n in graph.ops("layernorm"))
 
 
+@pytest.mark.parametrize("default", [None, DataFormat.Float16_b])
+def test_amp_level(models, monkeypatch, default):
+    monkeypatch.setenv("PYBUDA_AMP_LEVEL", "1")
+    pybuda.pybuda_reset()
+    model, inputs = build(models, "bert")
+    got, wanted = run(model, inputs, default, check=False)
+    graph = pybuda.get_tenstorrent_device().graph
+    assert {n.format for n in graph.ops("layernorm")} == {DataFormat.Float16_b}
+    assert {(n.format, n.fidelity.name) for n in graph.ops("matmul")} == {(DataFormat.Bfp8_b, "HiFi2")}
+    assert {n.format for n in graph.ops("add")} == {default or DataFormat.Bfp8_b}, "the rest is in eight bits, or what the user chose"
+    assert calculate_pcc(wanted, got) > 0.995
+
+
 @pytest.mark.parametrize(("level", "df", "fidelity"), [("1", DataFormat.Bfp8_b, "HiFi2"), ("2", DataFormat.Bfp4_b, "LoFi")])
 def test_amp_light(models, monkeypatch, level, df, fidelity):
     monkeypatch.setenv("PYBUDA_AMP_LIGHT", level)

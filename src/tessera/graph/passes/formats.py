@@ -25,6 +25,7 @@ class PrecisionRule:
     accumulate: DataFormat | None = None
     fidelity: MathFidelity | None = None
     inputs: tuple[tuple[int, DataFormat, bool], ...] = ()  # (operand, format, activations too)
+    expected: bool = True  # a rule of the user's own that fits nothing is a mistake; one of a table is not
 
     def fits(self, node: Node) -> bool:
         if node.kind in (Kind.OUTPUT, Kind.QUEUE):
@@ -103,7 +104,7 @@ class AssignFormats:
                     and (activations or source.kind in (Kind.PARAMETER, Kind.CONSTANT))
                 ):
                     source.format = fmt
-        if not found:
+        if not found and rule.expected:
             logger.warning(f"{graph.name}: a mixed-precision rule fits nothing in the graph: {rule}")
 
     def _format(self, own: DataFormat) -> DataFormat:
