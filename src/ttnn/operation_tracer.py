@@ -8,6 +8,7 @@ goes wrong with it is logged, and the operation's result stands.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -205,9 +206,15 @@ def _write(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], where: Path
     made = Serializer(values, style)
     timestamp = datetime.now().strftime("%Y%m%d_%H%M%S_%f")
     pieces = (_guide if style == "guide" else _official)(made, name, timestamp, args, kwargs, result)
-    file = f"_{name.replace('::', '_').replace('.', '_').replace('/', '_')}_{timestamp}.json"
+    file = f"_{_file_name(name)}_{timestamp}.json"
     floor, _Counter.floor = _Counter.floor, 0
     _Counter.last = folder.write(os.fspath(where), file, pieces, floor)
+
+
+@lru_cache(maxsize=4096)
+def _file_name(operation: str) -> str:
+    """An operation's name as part of a file's."""
+    return re.sub(r"[^\w-]", "_", operation.replace("::", "_"))[:150]
 
 
 Pieces = Callable[[int], Iterable[bytes]]

@@ -411,3 +411,11 @@ def test_official_traces_come_out_the_same(device: Any, tmp_path: Path) -> None:
             operation_tracer.enable_tracing(False)
         ours, theirs = read(tmp_path / file.stem)[-1], json.loads(file.read_text())
         assert json.dumps(compared(ours)) == json.dumps(compared(theirs)), file.name  # the order of keys counts
+
+
+def test_odd_names_and_words_are_still_json(tmp_path: Path) -> None:
+    odd = {'é\u2028\ud800"\\': "\x00"}
+    operation_tracer.serialize_operation_parameters("my/../op::x y", (odd,), {'w"x': 1, "é": None}, tmp_path)
+    (row,) = read(tmp_path)
+    assert row["args"][0]["value"] == odd and row["kwargs"] == {'w"x': 1, "é": None} and row["operation_name"] == "my/../op::x y"
+    assert "_my____op_x_y_" in os.listdir(tmp_path)[0]

@@ -33,7 +33,7 @@ MARK = f"values-{uuid.uuid4().hex}-"
 
 
 #: Data as JSON on one line.
-encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
+encode = json.JSONEncoder(allow_nan=False, default=str).encode
 
 
 def number(value: float) -> float | str:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tessera.native import MODULE
-from ttnn.tracing.serialize import MARK, numbers
+from ttnn.tracing.serialize import MARK, encode, numbers
 
 _MARKS = re.compile(f'"{MARK}(\\d+)-"')
 #: Elements that are turned into text at a time.
@@ -46,14 +46,14 @@ def guide_text(fields: list[tuple[str, str]], args: list[str], words: list[tuple
             inner = ",\n    ".join([f'{{"position": {i}, "value": {arg}}}' for i, arg in enumerate(args)])
             value = f"[\n    {inner}\n  ]"
         elif key == "kwargs" and words:
-            inner = ",\n    ".join([f'"{word}": {arg}' for word, arg in words])
+            inner = ",\n    ".join([f"{encode(word)}: {arg}" for word, arg in words])
             value = f"{{\n    {inner}\n  }}"
         lines.append(f'  "{key}": {value}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def official_text(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(data, indent=2, allow_nan=False, default=str)
 
 
 def pieces(text: str, contents: list[torch.Tensor]) -> Iterable[bytes]:
