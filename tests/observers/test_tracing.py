@@ -419,3 +419,25 @@ def test_odd_names_and_words_are_still_json(tmp_path: Path) -> None:
     (row,) = read(tmp_path)
     assert row["args"][0]["value"] == odd and row["kwargs"] == {'w"x': 1, "é": None} and row["operation_name"] == "my/../op::x y"
     assert "_my____op_x_y_" in os.listdir(tmp_path)[0]
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shared number is kept outside the trace folder, and goes with the last process that uses it."""
+    script = (
+        "import ttnn, os, ttnn.operation_tracer as t\n"
+        "t.enable_tracing(); ttnn.zeros([2]); print(sorted(os.listdir(os.environ['TESSERA_RUN_DIR'])))\n"
+    )
+    env = os.environ | {"TTNN_OPERATION_TRACE_DIR": str(tmp_path / "traces"), "TESSERA_RUN_DIR": str(tmp_path / "run")}
+    for number in (1, 2):
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert ".number" in done.stdout and ".users" in done.stdout
+        assert len(os.listdir(tmp_path / "traces")) == number
+        assert not list((tmp_path / "run").glob("trace-*"))
+
+
+def test_without_a_runtime_folder_numbers_are_this_process_s_own(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").write_text("in the way")
+    monkeypatch.setenv("TESSERA_RUN_DIR", str(tmp_path / "run"))
+    for _ in range(3):
+        operation_tracer.serialize_operation_parameters("ttnn.x", (), {}, tmp_path / "traces")
+    assert [r["operation_number"] for r in read(tmp_path / "traces")] == [1, 2, 3]

@@ -7,6 +7,7 @@ folder holds, so numbering goes on where the files end, and starts at 1 in an em
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -29,30 +30,64 @@ class Numbers:
         self.last = 0
         self.shared: int | None = None
         self.users: int | None = None
+        self.files: tuple[Path, ...] = ()
+        self.process = os.getpid()
         try:
             place = run_directory()
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             if place.stat().st_uid != os.getuid():
                 raise PermissionError(f"{place} belongs to somebody else")
             name = f"trace-{identity[0]:x}-{identity[1]:x}"
-            self.shared = os.open(place / f"{name}.number", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self.users = os.open(place / f"{name}.users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self.shared, fcntl.LOCK_EX)
-            try:
-                try:
-                    fcntl.flock(
-                        self.users, fcntl.LOCK_EX | fcntl.LOCK_NB
-                    )  # nobody else is tracing here: what the folder holds is the truth
-                    self._put(highest(folder))
-                except BlockingIOError:
-                    pass
-                fcntl.flock(self.users, fcntl.LOCK_SH)
-            finally:
-                fcntl.flock(self.shared, fcntl.LOCK_UN)
+            self.files = (place / f"{name}.number", place / f"{name}.users")
+            self._join(folder)
         except OSError as error:
-            self.close()
+            self._drop()
             self.last = highest(folder)
             logger.warning(f"operation tracing: numbers in {folder} are not shared with other processes: {error}")
+
+    def _join(self, folder: Path) -> None:
+        """Open the two files. `users` is locked by everybody who traces here: whoever is alone sets the number to what the folder holds."""
+        while True:
+            self.shared, self.users = (os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for file in self.files)
+            fcntl.flock(self.shared, fcntl.LOCK_EX)
+            if self._are_ours():
+                break
+            self._drop()  # the last user before us was just taking them away
+        try:
+            try:
+                fcntl.flock(self.users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._put(highest(folder))
+            except BlockingIOError:
+                pass
+            fcntl.flock(self.users, fcntl.LOCK_SH)
+        finally:
+            fcntl.flock(self.shared, fcntl.LOCK_UN)
+
+    def _are_ours(self) -> bool:
+        """Whether the names still lead to the files that we opened."""
+        try:
+            return all(os.path.samestat(os.stat(file), os.fstat(handle)) for file, handle in zip(self.files, self._handles()))
+        except FileNotFoundError:
+            return False
+
+    def _handles(self) -> list[int]:
+        return [handle for handle in (self.shared, self.users) if handle is not None]
+
+    def _drop(self) -> None:
+        for handle in self._handles():
+            os.close(handle)
+        self.shared = self.users = None
+
+    def close(self) -> None:
+        """Leave; the last user takes the files away. A forked child only lets go of what it inherited."""
+        if self.shared is not None and self.users is not None and self.process == os.getpid():
+            with contextlib.suppress(OSError):
+                fcntl.flock(self.shared, fcntl.LOCK_EX)
+                fcntl.flock(self.users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._are_ours():
+                    for file in self.files:
+                        file.unlink()
+        self._drop()
 
     @contextlib.contextmanager
     def next(self, above: int = 0) -> Iterator[int]:
@@ -89,12 +124,6 @@ class Numbers:
     def _put(self, number: int) -> None:
         assert self.shared is not None
         os.pwrite(self.shared, b"%-20d" % number, 0)
-
-    def close(self) -> None:
-        for handle in (self.shared, self.users):
-            if handle is not None:
-                os.close(handle)
-        self.shared = self.users = None
 
 
 def highest(folder: Path) -> int:
@@ -170,3 +199,9 @@ def write(path: str, rest: str, pieces: Callable[[int], Iterable[bytes]], above:
             folder.numbers.take_back(number)
         raise
     return number
+
+
+@atexit.register
+def _leave() -> None:
+    while _open:
+        _open.popitem()[1].close()
