@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,7 +38,13 @@ EXACT = {name: OF_FLOAT[name] for name in ("identity", "neg", "abs", "relu", "sq
 #: Pairs that round more than once: not for results in fp32.
 TWICE = {"squared_difference"}
 #: Pairs that wrap in 32 bits as the device does, without widening. (Sixteen-bit numbers are held in 32 bits, too.)
-WHOLE = {"add": torch.add, "subtract": torch.sub, "multiply": torch.mul, "maximum": torch.maximum, "minimum": torch.minimum}
+WHOLE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": torch.add,
+    "subtract": torch.sub,
+    "multiply": torch.mul,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+}
 
 _known: dict[Program, Tensor] = {}
 _asked: dict[Program, int] = {}
@@ -193,9 +200,12 @@ def elementwise_scalar(
         if not _float(a) or op in TWICE or (a.dtype is _FP32 and struct.unpack("f", struct.pack("f", scalar))[0] != scalar):
             return NotImplemented
         out = _empty_like(a, dtype=_FP32)
-        row, number = (a.data_ptr(), a.dtype is _FP32, 0.0, a.shape), (0, False, float(scalar), ())
-        left, right = (number, row) if reflected else (row, number)
-        _native.binary_wide(step, *left, *right, out.data_ptr(), a.shape, _threads())
+        row = (a.data_ptr(), a.dtype is _FP32, 0.0, a.shape)
+        number = (0, False, float(scalar), ())
+        if reflected:
+            _native.binary_wide(step, *number, *row, out.data_ptr(), a.shape, _threads())
+        else:
+            _native.binary_wide(step, *row, *number, out.data_ptr(), a.shape, _threads())
         return out
     out = _empty_like(a)
     _native.binary_scalar(step, a.data_ptr(), float(scalar), reflected, out.data_ptr(), a.numel(), _threads())
