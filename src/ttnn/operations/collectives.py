@@ -32,7 +32,7 @@ def _mesh(what: str, tensor: Tensor) -> tuple[Device, tuple[int, ...]]:
     return device, tuple(device.mesh_shape)
 
 
-def _group_size(what: str, tensor: Tensor, axis: int | None, *, fabric: bool = True) -> tuple[tuple[int, ...], int]:
+def group_size(what: str, tensor: Tensor, axis: int | None, *, fabric: bool = True) -> tuple[tuple[int, ...], int]:
     """(mesh shape, chips that talk to each other); one chip alone cannot."""
     device, mesh = _mesh(what, tensor)
     require(axis is None or 0 <= axis < len(mesh), f"{what}: cluster_axis={axis} must be one of the {len(mesh)} axes of the mesh")
@@ -54,7 +54,7 @@ def _gather(what: str, tensor: Tensor, dim: int, axis: int | None, memory_config
     _mesh(what, tensor)
     rank = len(tensor.spec.dims)
     require(-rank <= dim < rank, f"{what}: Invalid gather dim {dim} for {rank}D input tensor")
-    mesh, count = _group_size(what, tensor, axis)
+    mesh, count = group_size(what, tensor, axis)
     require(count > 1, f"{what}: all_gather collective will only work for num_devices > 1, got {count}")
     along = dim % rank
     dims = [d * count if k == along else d for k, d in enumerate(tensor.spec.dims)]
@@ -97,7 +97,7 @@ def _reduce_scatter(
     spec = tensor.spec
     rank = len(spec.dims)
     along = _dim(what, dim, rank)
-    mesh, count = _group_size(what, tensor, axis)
+    mesh, count = group_size(what, tensor, axis)
     require(count > 1, f"{what}: needs more than one chip along cluster_axis={axis}: forward_coord or backward_coord is null")
     require(rank >= 2, f"{what}: reduce_scatter currently supports rank 2 tensors at minimum, got {rank}")
     size = spec.dims[along]
@@ -141,7 +141,7 @@ def all_reduce(
 
 
 def _all_reduce(what: str, tensor: Tensor, axis: int | None, memory_config: MemoryConfig | None) -> Tensor:
-    mesh, count = _group_size(what, tensor, axis)
+    mesh, count = group_size(what, tensor, axis)
     require(count > 1, f"{what}: all_broadcast op will only work for num_devices > 1, but has {count}, shape: MeshShape({list(mesh)})")
     out = like(tensor, memory_config=memory_config)
     return launch(
@@ -154,7 +154,7 @@ def mesh_partition(input_tensor: Tensor, dim: int, cluster_axis: int | None = No
     """Each chip keeps its slice of a tensor that all have."""
     spec = input_tensor.spec
     rank = len(spec.dims)
-    mesh, count = _group_size("mesh_partition", input_tensor, cluster_axis, fabric=False)
+    mesh, count = group_size("mesh_partition", input_tensor, cluster_axis, fabric=False)
     if count == 1:
         return input_tensor
     require(dim < rank, f"mesh_partition: ShapeBase[] index out of range. {dim} not in [{-max(4, rank)}, {rank})")
@@ -206,7 +206,7 @@ def broadcast(
         device.num_chips > 1,
         f"broadcast: broadcast op will only work for num_devices > 1, but has {device.num_chips}, shape: {device.mesh_shape}",
     )
-    mesh, _ = _group_size("broadcast", input_tensor, cluster_axis)
+    mesh, _ = group_size("broadcast", input_tensor, cluster_axis)
     given = tuple(c % n for c, n in zip(sender_coord, mesh))
     attributes = {"mesh": mesh, "axis": cluster_axis, "sender": given}
     return launch(
@@ -224,7 +224,7 @@ def all_broadcast(
     input_tensor: Tensor, *, cluster_axis: int | None = None, subdevice_id: Any = None, memory_config: MemoryConfig | None = None, **_: Any
 ) -> list[Tensor]:
     """Every chip gets the parts of all chips, as that many tensors."""
-    mesh, count = _group_size("all_broadcast", input_tensor, cluster_axis)
+    mesh, count = group_size("all_broadcast", input_tensor, cluster_axis)
     require(
         count > 1, f"all_broadcast: all_broadcast op will only work for num_devices > 1, but has {count}, shape: MeshShape({list(mesh)})"
     )
@@ -251,7 +251,7 @@ def point_to_point(
 ) -> Tensor:
     """One chip's part to another chip."""
     device, mesh = _mesh("point_to_point", input_tensor)
-    _group_size("point_to_point", input_tensor, None)
+    group_size("point_to_point", input_tensor, None)
     sender = _place("point_to_point", "sender", sender_coord, mesh)
     receiver = _place("point_to_point", "receiver", receiver_coord, mesh)
     require(sender != receiver, f"point_to_point: sender_coord and receiver_coord must differ, got {sender_coord} for both")

@@ -32,3 +32,4 @@ from ttnn.operations import convolution as convolution
 from ttnn.operations import losses as losses
 from ttnn.operations import moreh as moreh
 from ttnn.operations import experimental as experimental
+from ttnn.operations import experts as experts
