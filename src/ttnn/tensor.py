@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -204,8 +205,9 @@ def _to_list(tensor: Tensor) -> Any:
 
 
 def _deallocate(tensor: Tensor, force: bool = False) -> None:
-    """Give the tensor's memory back. A host tensor keeps its own when others could see it."""
-    tensor.buffer.free()
+    """Give the tensor's memory back; without `force` not while another tensor shows it too."""
+    if force or sys.getrefcount(tensor.buffer) <= 2:  # the tensor's own reference, and the count's
+        tensor.buffer.free()
 
 
 def _storage(tensor: Tensor) -> StorageType:
@@ -258,14 +260,14 @@ def _to(tensor: Tensor, target: Any, mem_config: MemoryConfig | None = None, cq_
     if isinstance(target, Layout):
         return to_layout.function(tensor, target)  # type: ignore[no-any-return]
     if isinstance(target, Device):
-        return to_device.function(tensor, target, memory_config=mem_config)  # type: ignore[no-any-return]
+        return to_device.function(tensor, target, memory_config=mem_config, queue_id=cq_id)  # type: ignore[no-any-return]
     raise TypeError(f"to(): incompatible function arguments. It takes a device or a Layout, got {type(target).__name__}")
 
 
 def _cpu(tensor: Tensor, blocking: bool = True, cq_id: Any = None) -> Tensor:
     from ttnn.operations.conversion import from_device
 
-    return tensor if tensor.buffer.device is None else from_device.function(tensor)  # type: ignore[no-any-return]
+    return tensor if tensor.buffer.device is None else from_device.function(tensor, blocking, queue_id=cq_id)  # type: ignore[no-any-return]
 
 
 def _to_torch(tensor: Tensor, mesh_composer: Any = None) -> torch.Tensor:

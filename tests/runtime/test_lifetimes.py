@@ -154,3 +154,17 @@ def test_threads_open_and_close_devices_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("call", [lambda x, **force: x.deallocate(**force), ttnn.deallocate])
+def test_without_force_memory_stays_while_another_tensor_shows_it(call) -> None:
+    with ttnn.manage_device(0) as device:
+        x = on(device)
+        view = ttnn.reshape(x, (1, 32, 32))
+        call(x, force=False)
+        assert view.is_allocated()
+        call(x, force=True)
+        assert not view.is_allocated()
+        alone = on(device)
+        call(alone, force=False)
+        assert not alone.is_allocated()

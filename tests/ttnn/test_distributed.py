@@ -156,3 +156,12 @@ def test_submeshes_have_chips_and_memory_of_their_own(mesh) -> None:
     assert torch.equal(ttnn.to_torch(x, mesh_composer=ttnn.ConcatMeshToTensor(rows_of_mesh[1], 0)), rows(4, 2))
     with pytest.raises(RuntimeError):
         mesh.create_submesh(ttnn.MeshShape(3, 1))
+
+
+def test_random_numbers_are_cut_like_anything_else(mesh) -> None:
+    config = ttnn.MeshMapperConfig([ttnn.PlacementReplicate(), ttnn.PlacementShard(1)])
+    x = ttnn.rand((4, 64), mesh, dtype=ttnn.float32, seed=4, mesh_mapper=config)
+    assert x.shape == (4, 16)
+    assert x.tensor_topology().placements() == [ttnn.PlacementReplicate(), ttnn.PlacementShard(1)]
+    whole = ttnn.to_torch(ttnn.get_device_tensors(ttnn.rand((4, 64), mesh, dtype=ttnn.float32, seed=4))[0])
+    assert torch.equal(torch.cat([ttnn.to_torch(part) for part in ttnn.get_device_tensors(x)[4:]], 1), whole)

@@ -132,6 +132,8 @@ def to_torch(
             "Reads are not supported during trace capture. to_torch was called between begin_trace_capture and end_trace_capture",
         )
     mesh_composer = mesh_composer if mesh_composer is not None else default_composer
+    answer = TORCH_OF_DTYPE[tensor.spec.dtype] if dtype is None else dtype
+    own: torch.Tensor | None = None
     if mesh_composer is not None:
         plain = mesh_composer.compose(tensor)
     else:
@@ -140,10 +142,10 @@ def to_torch(
             len(parts) == 1,
             f"to_torch: the tensor has {len(parts)} parts, one for each chip; say how they fit together with mesh_composer=, or take them apart with ttnn.get_device_tensors",
         )
-        plain = tensor.part(0)
-    answer = TORCH_OF_DTYPE[tensor.spec.dtype] if dtype is None else dtype
+        own = tensor.buffer.copied_from_image(0, answer)
+        plain = tensor.part(0) if own is None else own.reshape(tensor.spec.dims)
     converted = plain.to(answer)
-    if converted is plain or converted.data_ptr() == plain.data_ptr():
+    if own is None and (converted is plain or converted.data_ptr() == plain.data_ptr()):
         converted = plain.clone()
     if torch_rank is not None:
         require(
@@ -306,5 +308,5 @@ def _to_layout_on_host(tensor: Tensor, layout: Layout) -> Tensor:
 
 @operation("ttnn.deallocate", planned=False)
 def deallocate(tensor: Tensor, force: bool = True) -> None:
-    """Give a tensor's memory back now. Every tensor on the same buffer loses it."""
-    tensor.buffer.free()
+    """Give a tensor's memory back now: every tensor on the same buffer loses it. With `force=False`, not while there is another."""
+    tensor.deallocate(force)  # type: ignore[attr-defined]

@@ -271,7 +271,7 @@ def rand(
     seed: int = 0,
     mesh_mapper: Any = None,
 ) -> Tensor:
-    """Evenly spread numbers in [low, high)."""
+    """Evenly spread numbers in [low, high). With a `mesh_mapper` configuration each chip gets its own slice of them."""
     require(
         dtype not in (DataType.UINT8, DataType.FP8_E4M3),
         f"[ttnn::rand] Output dtype {name_of(dtype)} is not supported.",
@@ -280,9 +280,13 @@ def rand(
         dtype = DataType.BFLOAT16  # drawn in tiles and untilized, which blocks do not survive
     spec = spec_for(tuple(shape), dtype, layout, memory_config)
     require(device is not None, "rand: device must be given")
-    if FORMATS[dtype].is_float:
-        return _drawn("UniformDeviceOperation", spec, device, lambda: engine.uniform(spec.dims, low, high, seed))
-    return _drawn("UniformDeviceOperation", spec, device, lambda: engine.whole_uniform(spec.dims, math.floor(low), math.ceil(high), seed))
+
+    def draw() -> torch.Tensor:
+        if FORMATS[dtype].is_float:
+            return engine.uniform(spec.dims, low, high, seed)
+        return engine.whole_uniform(spec.dims, math.floor(low), math.ceil(high), seed)
+
+    return _drawn("UniformDeviceOperation", spec, device, draw, mesh_mapper)
 
 
 @operation("ttnn.randn", golden=torch.randn, planned=False)
@@ -302,9 +306,17 @@ def randn(
     return _drawn("RandnDeviceOperation", spec, device, lambda: engine.normal(spec.dims, seed or 0))
 
 
-def _drawn(name: str, spec: TensorSpec, device: Any, draw: Any) -> Tensor:
+def _drawn(name: str, spec: TensorSpec, device: Any, draw: Any, mapping: Any = None) -> Tensor:
     """Launch a drawing of random numbers: a program for each spec, a new draw for each call."""
     programs = (1 + (spec.layout != Layout.TILE) + (spec.dtype not in _FLOATS)) if spec.volume else 0
+    if mapping is not None:
+        from ttnn.distributed import create_mesh_mapper
+
+        mapper = create_mesh_mapper(device, mapping)
+        dims = tuple(mapper.cut(torch.empty(spec.dims, device="meta"))[0].shape)
+        part = spec.replace(shape=Shape.of(dims))
+        spread = mapper.topology()
+        return launch(name, lambda: mapper.cut(draw()), [], part, device=device, programs=programs, across=True, topology=spread)  # type: ignore[no-any-return]
     return launch(name, lambda: draw(), [], spec, device=device, programs=programs)  # type: ignore[no-any-return]
 
 
@@ -327,6 +339,10 @@ def uniform(
     require(input.spec.dtype in _FLOATS, f"Uniform: Input tensor must be Float32 or Bfloat16, got {name_of(input.spec.dtype)}")
     require(low < high, f"Uniform range lower bound must be less than upper bound, got [{low}, {high})")
     require(input.spec.layout == Layout.TILE, f"Uniform: Input tensor must be tilized, got layout={input.spec.layout}")
+    if memory_config not in (None, input.spec.memory_config):
+        raise NotImplementedError(
+            f"uniform: memory_config={memory_config} is not the input's; it is filled where it is, in {input.spec.memory_config}"
+        )
     spec = input.spec
     return launch("UniformDeviceOperation", lambda _: engine.uniform(spec.dims, low, high, seed), [input], spec, into=input)  # type: ignore[no-any-return]
 
