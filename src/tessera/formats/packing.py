@@ -100,15 +100,19 @@ def pack(values: torch.Tensor, spec: Spec, pad: float = 0.0, rounding: Rounding 
     return layout.flat(_stored(values, plan.row)).view(torch.uint8)
 
 
-def unpack(image: torch.Tensor, spec: Spec) -> torch.Tensor:
-    """The values face of `image` under `spec`; shares memory with `image` where the bytes are the same."""
+def unpack(image: torch.Tensor, spec: Spec, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The values face of `image` under `spec`; shares memory with `image` where the bytes are the same.
+
+    Block floats that are wanted as another `dtype` are unpacked to it at once where a kernel can; other formats keep theirs.
+    """
     plan = _plan(spec)
     if image.dtype != torch.uint8 or image.dim() != 1 or image.numel() != plan.size:
         raise RuntimeError(
             f"unpack: image must be {plan.size} bytes (one-dimensional uint8) for shape {list(plan.dims)}, got {image.dtype} {list(image.shape)}"
         )
     if plan.tile is not None:
-        values = unpack_tiles(image, plan.outer, plan.row, plan.tile)
+        direct = plan.row.kind == "block" and dtype in NATIVE_KINDS
+        values = unpack_tiles(image, plan.outer, plan.row, plan.tile, torch.empty(plan.outer, dtype=dtype) if direct else None)
     else:
         values = _loaded(_typed(image, _stored_dtype(plan.row)), plan.row).reshape(plan.outer)
     if plan.outer != plan.full:
@@ -133,8 +137,8 @@ def pack_tiles(
 def unpack_tiles(
     image: torch.Tensor, dims: Sequence[int], dtype: DataType | Format, tile: Tile = DEFAULT_TILE, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The values face, of shape `dims`, of an image made by `pack_tiles`. `out`, contiguous and of the same shape and dtype, is room that may be
-    used for block floats."""
+    """The values face, of shape `dims`, of an image made by `pack_tiles`. `out`, contiguous and of the same shape, bfloat16 or float32, is room
+    that may be used for block floats."""
     row = dtype if isinstance(dtype, Format) else FORMATS[dtype]
     if row.kind == "block":
         return _unpack_blocks(image, dims, row, tile, out)
@@ -200,7 +204,7 @@ def _unpack_blocks(image: torch.Tensor, dims: Sequence[int], row: Format, tile: 
         values = torch.empty(tuple(dims), dtype=row.values) if out is None else out
         _, rows, columns = layout.matrices(dims)
         module.unpack_blocks(
-            image.data_ptr(), values.data_ptr(), NATIVE_KINDS[row.values], count, rows, columns,
+            image.data_ptr(), values.data_ptr(), NATIVE_KINDS[values.dtype], count, rows, columns,
             tile.height, tile.width, tile.transpose_of_faces, tile.transpose_within_face,
             row.mantissa, native.threads(),
         )  # fmt: skip

@@ -103,6 +103,19 @@ class Buffer(Owner):
         faces = {id(face): face for face in (*self.values, *(self.images or ())) if face is not None}
         return sum(face.numel() * face.element_size() for face in faces.values())
 
+    def copied_from_image(self, index: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """The values of one part in memory of the caller's own, in `dtype` or that of values, straight from the image where it is the only face;
+        the values face is not made. What lies in a file as it is asked for is another private map of it, not a copy."""
+        image = self.lone_image(index)
+        if image is None:
+            return None
+        values = unpack(image, self.spec, dtype)
+        if values.untyped_storage().data_ptr() != image.untyped_storage().data_ptr():
+            return values
+        source = getattr(image, "source", None)
+        again = source.again() if source is not None else None
+        return values.clone() if again is None else unpack(again, self.spec, dtype)
+
     def replace(self, index: int, values: torch.Tensor) -> None:
         """Give a part new content; other tensors on this buffer see it."""
         if not self.allocated:
@@ -170,6 +183,9 @@ class PartBuffer(Buffer):
 
     def lone_image(self, index: int = 0) -> torch.Tensor | None:
         return self.whole.lone_image(self.index)
+
+    def copied_from_image(self, index: int, dtype: torch.dtype) -> torch.Tensor | None:
+        return self.whole.copied_from_image(self.index, dtype)
 
     def replace(self, index: int, values: torch.Tensor) -> None:
         self.whole.replace(self.index, values)
