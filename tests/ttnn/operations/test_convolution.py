@@ -233,3 +233,16 @@ def test_a_product_stays_in_the_shards_that_were_asked_for(device, layout, grid,
     place = got.memory_config()
     size = place.shard_spec.grid.bounding_box().grid_size()
     assert (place.memory_layout, (size.x, size.y), list(place.shard_spec.shape)) == (layout, grid, shard)
+
+
+def test_blocks_that_do_not_fit_are_refused(device):
+    words = {
+        "weight_tensor": ttnn.from_torch(torch.zeros(512, 512, 3, 3), dtype=ttnn.bfloat16), "device": device, "in_channels": 512,
+        "out_channels": 512, "batch_size": 1, "input_height": 64, "input_width": 64, "kernel_size": (3, 3), "padding": (1, 1),
+    }  # fmt: skip
+    images = ttnn.from_torch(torch.zeros(1, 1, 64 * 64, 512), dtype=ttnn.bfloat16, device=device, memory_config=ttnn.L1_MEMORY_CONFIG)
+    large = ttnn.Conv2dConfig(act_block_h_override=64, enable_act_double_buffer=True, enable_weights_double_buffer=True)
+    with pytest.raises(RuntimeError, match=r"circular buffers .* grow to \d+ B which is beyond max L1 size of \d+ B"):
+        ttnn.conv2d(input_tensor=images, conv_config=large, **words)
+    with pytest.raises(RuntimeError, match="act_block_h_override=40 must be a multiple of 32"):
+        ttnn.conv2d(input_tensor=images, conv_config=ttnn.Conv2dConfig(act_block_h_override=40), **words)

@@ -27,6 +27,7 @@ from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.activations import as_steps
 from ttnn.operations.conversion import to_device
+from ttnn.operations.circular import require_circular_room
 from ttnn.operations.convolution.weights import Form, Rows, flat_bias, is_prepared, kernel_of, prepared
 from ttnn.operations.rules import require
 from ttnn.tensor import require_allocated
@@ -105,6 +106,8 @@ def _run(
         f"{what}: a kernel of {form.kernel} does not fit {height}x{width} images: DRAM Auto slice could not find valid slice configuration",
     )
     x = _on_device(x, device)
+    if not matmul:
+        _check_room(what, x, form, batch * size[0] * size[1], conv_config, device)
     given = weight.spec.dtype
     weights_dtype = getattr(conv_config, "weights_dtype", None) or (DataType.BFLOAT16 if given == DataType.FLOAT32 else given)
     ready = is_prepared(weight, form)
@@ -146,6 +149,21 @@ def _programs(x: Tensor, activation: Program, conv_config: Any, device: Device, 
         return 2 - tiled + bool(activation) + (getattr(conv_config, "shard_layout", None) is not None)
     few = math.prod(x.spec.dims[:-1]) // 32 < device.grid.x * device.grid.y // 2
     return 5 + 2 * (tiled and few)
+
+
+def _check_room(what: str, x: Tensor, form: Form, rows: int, conv_config: Any, device: Device) -> None:
+    """The blocks that a config asks for must fit in L1. Images in DRAM are cut into slices until they do, so only those in L1 can be too large."""
+    height = getattr(conv_config, "act_block_h_override", 0)
+    if not height:
+        return
+    require(height % 32 == 0, f"{what}: act_block_h_override={height} must be a multiple of 32 rows")
+    each = -(-rows // 32 // (device.grid.x * device.grid.y)) * 32
+    if x.spec.memory_config.buffer_type != BufferType.L1 or each % height:
+        return  # a height that does not divide a core's rows is not used
+    high, line, wide = height // 32, -(-form.kernel[1] * form.ins // 32), -(-form.outs // 32)
+    images = high * line * (2 if conv_config.enable_act_double_buffer else 1)
+    weights = line * wide * (2 if conv_config.enable_weights_double_buffer else 1)
+    require_circular_room(what, device, device.grid, (images + weights + high * wide) * 2048)
 
 
 def _shards(rows: int, form: Form, conv_config: Any, device: Device, matmul: bool) -> MemoryConfig:
