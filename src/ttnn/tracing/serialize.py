@@ -96,10 +96,13 @@ def describe_device(device: Device) -> dict[str, Any]:
 
 def content(tensor: Tensor) -> torch.Tensor | None:
     """The values to write; None for a tensor that has none any more. A tensor with different parts on several chips answers them in a row,
-    one chip after the other."""
+    one chip after the other; of a mesh that spans processes, the chips of this one."""
     if not tensor.buffer.allocated:
         return None
-    parts = [tensor.part(i) for i in range(len(tensor.buffer.values))]
+    device = tensor.buffer.device
+    parts = [tensor.part(i) for i in range(len(tensor.buffer.values)) if device is None or device.drives(i)]
+    if not parts:
+        return None
     if all(p is parts[0] or torch.equal(p, parts[0]) for p in parts[1:]):
         return parts[0]
     return torch.stack(parts)
