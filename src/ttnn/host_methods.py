@@ -104,8 +104,8 @@ def unpad(tensor: Tensor, output_tensor_start: Any, output_tensor_end: Any) -> T
 
 
 def pad_to_tile(tensor: Tensor, pad_value: float) -> Tensor:
-    """Room up to whole 32x32 tiles."""
-    dims = tensor.spec.padded_dims
+    """Room up to whole 32x32 tiles; a vector lies in the first row of its tiles."""
+    dims = (1,) * (2 - len(tensor.spec.padded_dims)) + tensor.spec.padded_dims
     target = dims[:-2] + tuple(round_up(d, TILE_SIZE) for d in dims[-2:])
     return pad(tensor, target, (0,) * len(dims), pad_value)
 
@@ -114,6 +114,7 @@ def unpad_from_tile(tensor: Tensor, output_tensor_shape: Any) -> Tensor:
     """A tensor of `output_tensor_shape` out of one padded to whole tiles."""
     _require_host(tensor, "unpad_from_tile")
     target, source = Shape(output_tensor_shape).dims, tensor.spec.padded_dims
+    target = (1,) * (len(source) - len(target)) + target
     if tensor.spec.layout is not Layout.ROW_MAJOR:
         raise RuntimeError(f"unpad_from_tile: Tensor layout must be ROW_MAJOR for unpadding, got {tensor.spec.layout.cpp}")
     if any(d % TILE_SIZE for d in source[-2:]):

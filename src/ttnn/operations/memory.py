@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tessera.formats.dtype import FORMATS, DataType, Layout
+from tessera.formats.dtype import FORMATS, TILE_SIZE, DataType, Layout
 from tessera.formats.rounding import host_convert
 from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
 from tessera.memory.geometry import CoreCoord, CoreRangeSet
@@ -277,11 +277,12 @@ def to_dtype(tensor: Tensor, dtype: DataType) -> Tensor:
     given, layout = tensor.spec.dtype, tensor.spec.layout
     if dtype == given:
         return tensor
+    if FORMATS[dtype].is_block and layout == Layout.ROW_MAJOR:
+        require(
+            len(tensor.spec.dims) >= 2 and not any(d % TILE_SIZE for d in tensor.spec.dims[-2:]),
+            f"to_dtype: {name_of(dtype)} needs TILE layout, which would change the physical shape of {tensor.spec.shape}; pad the tensor first",
+        )
     if DataType.FP8_E4M3 in (given, dtype) and layout == Layout.ROW_MAJOR:
-        if FORMATS[dtype].is_block and any(d % 32 for d in tensor.spec.dims[-2:]):
-            raise RuntimeError(
-                f"to_dtype: {name_of(dtype)} needs TILE layout, which would change the physical shape of {tensor.spec.shape}; pad the tensor first"
-            )
         require(
             DataType.FLOAT32 in (given, dtype) or FORMATS[dtype].is_block,
             f"to_dtype: FP8_E4M3 cross-type conversion is only supported to/from FLOAT32, got {name_of(given)} to {name_of(dtype)}",
