@@ -73,8 +73,8 @@ def against_eager(
 
 def bert(made: ModuleType) -> None:
     model, x = made.BertEncoder().eval(), torch.randn(8, 128, 768)
-    against_eager("BERT-base encoder, batch 8 x 128, Float32", model, x, None, torch.float32, 3)
-    against_eager("BERT-base encoder, batch 8 x 128, Float16_b", model, x, pybuda.DataFormat.Float16_b, torch.bfloat16, 3)
+    against_eager("BERT-base encoder, batch 8 x 128, Float32", model, x, None, torch.float32, 5)
+    against_eager("BERT-base encoder, batch 8 x 128, Float16_b", model, x, pybuda.DataFormat.Float16_b, torch.bfloat16, 8)
 
 
 def resnet(made: ModuleType) -> None:

@@ -14,10 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tessera.graph.frontends.onnx_ops import HOST, TABLE
+from tessera.graph.frontends import onnx_layers
+from tessera.graph.frontends.onnx_host import HOST
+from tessera.graph.frontends.onnx_ops import TABLE
 from tessera.graph.ir import GraphError, UnsupportedOperators
 
 OLDEST_OPSET = 13
+assert onnx_layers  # imported for the rows it adds to the table
 Value = Any  # Tensor, numpy array on the host, or None for an input that was left out
 
 
