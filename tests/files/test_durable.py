@@ -84,6 +84,36 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path, dela
     assert left_in(tmp_path) == ["a.bin"], "a killed writer left something behind"
 
 
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without names are Linux's")
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.06, 0.1, 0.15])
+def test_a_killed_writer_of_a_new_name_leaves_the_whole_file_or_nothing_at_all(tmp_path: Path, delay: float) -> None:
+    path = tmp_path / "a.bin"
+    writer = python(WRITER, path, 7)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "writing\n"
+    time.sleep(delay)
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate(timeout=30)
+    assert left_in(tmp_path) in ([], ["a.bin"])
+    assert not path.exists() or path.read_bytes() == b"\x07" * 100_000_000
+
+
+def test_a_new_name_is_given_without_a_second_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen, link = tmp_path / "a.bin", [], os.link
+
+    def watched(source: str, target: Path, **how: object) -> None:
+        seen.append(Path(target).name)
+        link(source, target, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "link", watched)
+    durable.write_whole(path, [b"new"], 3)
+    assert seen == ["a.bin"]
+    durable.write_whole(path, [b"newer"], 5)
+    assert seen[1] == "a.bin" and seen[2].endswith(".tmp")
+    assert path.read_bytes() == b"newer"
+    assert left_in(tmp_path) == ["a.bin"]
+
+
 def test_what_a_killed_writer_left_is_cleared_away_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
     path, dead, living = (tmp_path / name for name in ("a.bin", ".a.bin.1.00000000.tmp", ".a.bin.2.00000000.tmp"))
     dead.write_bytes(b"dead")

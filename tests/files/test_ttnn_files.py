@@ -178,3 +178,9 @@ def test_goldens() -> None:
     assert ttnn.get_golden_function(ttnn.load_tensor)(path).shape == (17,)
     given = torch.ones(2)
     assert ttnn.get_golden_function(ttnn.as_tensor)(given, ttnn.bfloat16, preprocess=lambda t: t + 1).tolist() == [2, 2]
+
+
+def test_the_names_of_the_compiled_module(tmp_path: Path) -> None:
+    path, tensor = tmp_path / "a.tensorbin", ttnn.from_torch(torch.ones(32, 32), dtype=ttnn.bfloat16)
+    ttnn._ttnn.tensor.dump_tensor_flatbuffer(str(path), tensor, ttnn.DumpTensorMode.LOCAL)
+    assert torch.equal(ttnn.to_torch(ttnn._ttnn.tensor.load_tensor_flatbuffer(str(path), None)), ttnn.to_torch(tensor))

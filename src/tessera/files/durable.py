@@ -2,8 +2,9 @@
 
 The bytes go into a file without a name in the target's folder (so that a killed writer leaves nothing behind; where the file
 system knows no such files, into a hidden one beside the target), are synced, and take the target's name in one step. At any
-moment the target is the old file, the new one, or absent. Replacing a file takes a second name for an instant; if a writer is killed
-in just that instant, the next writer of the same file clears it away.
+moment the target is the old file, the new one, or absent. A new name is given to the file directly. An old one can only be taken over by a file
+that has a name already, so replacing takes a second one for an instant; if a writer is killed in just that instant, the next writer of the
+same file clears it away.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def write_whole(path: Path, pieces: Iterable[Piece], size: int) -> None:
             _try_lock(file)
             _fill(file, pieces, size)
             os.fsync(file)
-            if not named:
-                os.link(f"/proc/self/fd/{file}", hidden, src_dir_fd=folder, follow_symlinks=True)
-            os.replace(hidden, path)  # at once: a writer killed between its two names would leave the hidden one
+            if named:
+                os.replace(hidden, path)
+            else:
+                _name(file, folder, hidden, path)
         finally:
             os.close(file)
         with contextlib.suppress(OSError):  # not every file system syncs a folder
@@ -88,6 +90,16 @@ def _open(folder: Path, hidden: Path) -> tuple[int, bool]:
             if error.errno not in _NO_UNNAMED_FILES:
                 raise
     return os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), True
+
+
+def _name(file: int, folder: int, hidden: Path, path: Path) -> None:
+    """Give a file without a name that of the target, whether that is taken or not."""
+    unnamed = f"/proc/self/fd/{file}"
+    with contextlib.suppress(FileExistsError):
+        os.link(unnamed, path, src_dir_fd=folder, follow_symlinks=True)
+        return
+    os.link(unnamed, hidden, src_dir_fd=folder, follow_symlinks=True)
+    os.replace(hidden, path)  # at once: a writer killed between its two names would leave the hidden one
 
 
 def _try_lock(file: int) -> bool:

@@ -6,6 +6,7 @@ under the same name, so there is one of everything. `ttnn._ttnn.operations.<fami
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -67,6 +68,10 @@ FAMILIES = [
     "point_to_point",
     "sampling",
 ]
+#: Names that `ttnn` itself does not export: submodule -> name -> where it is.
+ELSEWHERE = {
+    "tensor": dict.fromkeys(("dump_tensor_flatbuffer", "load_tensor_flatbuffer"), "ttnn.operations.files"),
+}
 
 
 class _Facade(ModuleType):
@@ -78,6 +83,8 @@ class _Facade(ModuleType):
         import ttnn
 
         last = self.__name__.rsplit(".", 1)[-1]
+        if name in ELSEWHERE.get(last, {}):
+            return getattr(importlib.import_module(ELSEWHERE[last][name]), name)
         for place in (getattr(ttnn, last, None) if last in ("cluster", "transformer", "experimental", "kv_cache", "graph") else None, ttnn):
             found = getattr(place, name, None) if place is not None else None
             if found is not None:

@@ -54,6 +54,16 @@ def load_tensor(file_name: str | Path, *, device: Device | None = None) -> Tenso
     return tensors.load(Path(file_name), device)
 
 
+def dump_tensor_flatbuffer(filename: str | Path, tensor: Tensor, mode: DumpTensorMode = DumpTensorMode.DISTRIBUTED_GATHER) -> None:
+    """`dump_tensor` as official TT-NN's compiled module names it (`ttnn._ttnn.tensor`)."""
+    dump_tensor(filename, tensor, mode=mode)
+
+
+def load_tensor_flatbuffer(file_name: str | Path, device: Device | None = None) -> Tensor:
+    """`load_tensor` as official TT-NN's compiled module names it (`ttnn._ttnn.tensor`)."""
+    return load_tensor(file_name, device=device)
+
+
 def _golden_as_tensor(tensor: torch.Tensor, dtype: DataType | None = None, *, preprocess: Any = None, **_: Any) -> torch.Tensor:
     return preprocess(tensor) if preprocess is not None else tensor
 
