@@ -274,3 +274,17 @@ def test_rows_held_by_a_line_of_chips(monkeypatch: pytest.MonkeyPatch) -> None:
         ttnn.close_mesh_device(mesh)
     finally:
         ttnn.set_fabric_config(ttnn.FabricConfig.DISABLED)
+
+
+def test_blocks_that_do_not_fit_are_refused(device: Any) -> None:
+    """A shard of two thirds of L1 leaves no room for the two blocks that a sharded norm needs beside it."""
+    cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(0, 0))})
+    place = ttnn.MemoryConfig(
+        ttnn.TensorMemoryLayout.BLOCK_SHARDED, ttnn.BufferType.L1, ttnn.ShardSpec(cores, [32, 12288], ttnn.ShardOrientation.ROW_MAJOR)
+    )
+    x = ttnn.from_torch(torch.zeros(1, 1, 32, 12288), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=place)
+    config = ttnn.LayerNormShardedMultiCoreProgramConfig(
+        compute_with_storage_grid_size=ttnn.CoreCoord(1, 1), subblock_w=1, block_h=1, block_w=384, inplace=False
+    )
+    with pytest.raises(RuntimeError, match=r"grow to \d+ B which is beyond max L1 size of \d+ B|region ends at \d+"):
+        ttnn.layer_norm(x, program_config=config)

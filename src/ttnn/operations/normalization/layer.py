@@ -14,6 +14,7 @@ from tessera.memory.config import MemoryConfig, ShardOrientation, TensorMemoryLa
 from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
+from ttnn.operations.circular import require_circular_room
 from ttnn.operations.normalization.softmax import require_float
 from ttnn.operations.rules import like, require
 
@@ -64,6 +65,11 @@ def check_sharded_config(what: str, x: Tensor, config: Any) -> None:
         config.subblock_w > 0 and config.block_w % config.subblock_w == 0,
         f"{what}: block_w ({config.block_w}) must be divisible by subblock_w ({config.subblock_w})",
     )
+    # Two blocks stand beside the shard while it is normalised: the values less their mean, and the squares of those.
+    device = x.buffer.device
+    assert device is not None
+    block = config.block_h * config.block_w * x.spec.tile.get_tile_size(x.spec.dtype)
+    require_circular_room(what, device, grid, 2 * block)
 
 
 def _normalize(
