@@ -184,11 +184,24 @@ def test_a_dry_run_asks_for_more_than_there_is(device: Any) -> None:
     """Compilers ask what would not fit: 1 TiB is planned in no time, and nothing is computed."""
     with captured(RunMode.NO_DISPATCH) as block:
         x = ttnn.empty([1024, 1024, 512, 512], dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device)
-        y = ttnn.exp(x)
+        ones = ttnn.ones([1024, 1024, 512, 512], dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device)
+        drawn = ttnn.rand([1024, 1024, 512, 512], dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device)
+        y = ttnn.exp(ttnn.add(ttnn.add(x, ones), drawn))
     assert graph.extract_output_info(block.nodes)[0].size == 2**40
     assert y.dtype == ttnn.float32
     with pytest.raises(RuntimeError):
         ttnn.empty([1024, 1024, 512, 512], dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device)
+
+
+def test_a_dry_run_writes_into_nothing(device: Any) -> None:
+    """Operations in place and with ready-made outputs leave their tensors as they were."""
+    x, out = tensor(device, 32, 32), ttnn.zeros([32, 32], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+    before = ttnn.to_torch(x)
+    with captured(RunMode.NO_DISPATCH):
+        ttnn.add_(x, 1.0)
+        ttnn.relu(x, output_tensor=out)
+        ttnn.full([32, 32], 3.0, optional_tensor=out)
+    assert torch.equal(ttnn.to_torch(x), before) and not ttnn.to_torch(out).any()
 
 
 def test_a_dry_run_refuses_what_the_chip_refuses(device: Any) -> None:

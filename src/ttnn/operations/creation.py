@@ -17,6 +17,7 @@ from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
 from tessera.runtime.launch import launch
+from tessera.runtime.observers import OBSERVERS, dispatching
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.conversion import to_device
@@ -28,6 +29,9 @@ _FLOATS = (DataType.FLOAT32, DataType.BFLOAT16)
 
 def _placed(values: torch.Tensor, spec: TensorSpec, device: Device | None) -> Tensor:
     """Values that were made on the host, as a tensor there or on a device."""
+    if device is not None and OBSERVERS and not dispatching():  # a dry run makes no values
+        device.require_open("to_device")
+        return Tensor.of(spec, device.new_buffer(spec))
     tensor = Tensor.on_host(spec, [to_grid(values, spec.dtype, spec.tile).reshape(spec.dims).contiguous()])
     return tensor if device is None else to_device.function(tensor, device)  # type: ignore[no-any-return]
 
@@ -38,6 +42,8 @@ def _write(target: Tensor, values: torch.Tensor) -> Tensor:
         target.spec.dims == tuple(values.shape),
         f"optional_tensor of shape {target.spec.dims} cannot hold a result of shape {tuple(values.shape)}",
     )
+    if OBSERVERS and not dispatching():
+        return target
     for index in range(len(target.buffer.values)):
         target.put(index, to_grid(values, target.spec.dtype, target.spec.tile))
     return target
