@@ -33,3 +33,4 @@ from ttnn.operations import losses as losses
 from ttnn.operations import moreh as moreh
 from ttnn.operations import experimental as experimental
 from ttnn.operations import experts as experts
+from ttnn.operations import memory_partial as memory_partial

@@ -91,3 +91,21 @@ def test_random_numbers_follow_their_seed(device):
     coin = ttnn.to_torch(ttnn.bernoulli(ttnn.full((64, 64), 0.25, dtype=ttnn.float32, layout=ttnn.TILE_LAYOUT, device=device), 3))
     assert set(coin.unique().tolist()) == {0.0, 1.0}
     assert abs(coin.mean() - 0.25) < 0.05
+
+
+@pytest.mark.parametrize("layout", [ttnn.TILE_LAYOUT, ttnn.ROW_MAJOR_LAYOUT])
+def test_a_partial_copy_writes_the_shards_of_its_cores(device, layout):
+    cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(1, 1))})
+    place = ttnn.MemoryConfig(
+        ttnn.TensorMemoryLayout.BLOCK_SHARDED, ttnn.BufferType.L1, ttnn.ShardSpec(cores, [32, 64], ttnn.ShardOrientation.ROW_MAJOR)
+    )
+    old, new = torch.zeros(64, 128).bfloat16(), torch.ones(64, 128).bfloat16()
+    tensor = ttnn.from_torch(old, dtype=ttnn.bfloat16, layout=layout, device=device, memory_config=place)
+    some = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(1, 0), ttnn.CoreCoord(1, 0))})
+    ttnn.copy_host_to_device_tensor_partial(ttnn.from_torch(new, dtype=ttnn.bfloat16, layout=layout), tensor, some)
+    want = old.clone()
+    want[:32, 64:] = 1
+    assert torch.equal(ttnn.to_torch(tensor), want)
+    whole = ttnn.from_torch(old, dtype=ttnn.bfloat16, layout=layout, device=device)
+    with pytest.raises(RuntimeError, match="must be sharded"):
+        ttnn.copy_host_to_device_tensor_partial(ttnn.from_torch(new, dtype=ttnn.bfloat16, layout=layout), whole, some)
