@@ -100,6 +100,10 @@ class _Switches(ModuleType):
         elif not value and _tracing in observers.OBSERVERS:
             observers.detach(_tracing)
 
+    @_ENABLE_TRACE.deleter
+    def _ENABLE_TRACE(self) -> None:  # as patches of tests undo themselves
+        self._ENABLE_TRACE = False
+
     @property
     def _OPERATION_COUNTER(self) -> int:
         return _Counter.last
@@ -108,6 +112,10 @@ class _Switches(ModuleType):
     def _OPERATION_COUNTER(self, value: int) -> None:
         _Counter.last = _Counter.floor = int(value)
 
+    @_OPERATION_COUNTER.deleter
+    def _OPERATION_COUNTER(self) -> None:
+        self._OPERATION_COUNTER = 0
+
     @property
     def _IS_SERIALIZING(self) -> bool:
         return _state.serializing
@@ -115,6 +123,10 @@ class _Switches(ModuleType):
     @_IS_SERIALIZING.setter
     def _IS_SERIALIZING(self, value: bool) -> None:
         _state.serializing = bool(value)
+
+    @_IS_SERIALIZING.deleter
+    def _IS_SERIALIZING(self) -> None:
+        _state.serializing = False
 
 
 def enable_tracing(enable: bool = True) -> None:

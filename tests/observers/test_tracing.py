@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -441,3 +442,16 @@ def test_without_a_runtime_folder_numbers_are_this_process_s_own(device: Any, tm
     for _ in range(3):
         operation_tracer.serialize_operation_parameters("ttnn.x", (), {}, tmp_path / "traces")
     assert [r["operation_number"] for r in read(tmp_path / "traces")] == [1, 2, 3]
+
+
+def test_switches_can_be_patched(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tensor(device, 2, 3)
+    monkeypatch.setenv("TTNN_OPERATION_TRACE_DIR", str(tmp_path))
+    with mock.patch.object(operation_tracer, "_ENABLE_TRACE", True), mock.patch("ttnn.operation_tracer._SERIALIZE_TENSOR_VALUES", True):
+        ttnn.add(x, x)
+    assert not operation_tracer._ENABLE_TRACE and not operation_tracer._SERIALIZE_TENSOR_VALUES
+    with monkeypatch.context() as patch:
+        patch.setattr(operation_tracer, "_ENABLE_TRACE", True)
+        ttnn.add(x, x)
+    ttnn.add(x, x)
+    assert ["values" in r["return_value"] for r in read(tmp_path)] == [True, False]
