@@ -83,7 +83,7 @@ def _map(path: Path, file: int, size: int) -> torch.Tensor:
     """The bytes of an open file as a private map."""
     opened = f"/proc/self/fd/{file}"  # the very file whose header was read, whatever its name means by now
     pages = torch.UntypedStorage.from_file(opened if os.path.exists(opened) else str(path), shared=False, nbytes=size)
-    return torch.empty(0, dtype=torch.uint8).set_(pages)  # type: ignore[call-overload, no-any-return]
+    return torch.empty(0, dtype=torch.uint8).set_(pages)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
