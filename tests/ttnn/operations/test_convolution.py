@@ -246,3 +246,13 @@ def test_blocks_that_do_not_fit_are_refused(device):
         ttnn.conv2d(input_tensor=images, conv_config=large, **words)
     with pytest.raises(RuntimeError, match="act_block_h_override=40 must be a multiple of 32"):
         ttnn.conv2d(input_tensor=images, conv_config=ttnn.Conv2dConfig(act_block_h_override=40), **words)
+
+
+def test_float32_results_are_not_rounded_to_bfloat16(device):
+    x, weight = numbers(1, 8, 6, 6), numbers(8, 8, 3, 3, seed=1)
+    got = ttnn.conv2d(
+        input_tensor=ttnn.from_torch(as_rows(x), dtype=ttnn.bfloat16, device=device), weight_tensor=ttnn.from_torch(weight, dtype=ttnn.bfloat16),
+        device=device, in_channels=8, out_channels=8, batch_size=1, input_height=6, input_width=6, kernel_size=(3, 3), dtype=ttnn.float32,
+    )  # fmt: skip
+    want = as_rows(F.conv2d(x.double(), weight.double()))
+    assert (ttnn.to_torch(got).double() - want).abs().max() < 1e-5

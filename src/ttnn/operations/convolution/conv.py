@@ -26,8 +26,8 @@ from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.activations import as_steps
-from ttnn.operations.conversion import to_device
 from ttnn.operations.circular import require_circular_room
+from ttnn.operations.conversion import to_device
 from ttnn.operations.convolution.weights import Form, Rows, flat_bias, is_prepared, kernel_of, prepared
 from ttnn.operations.rules import require
 from ttnn.tensor import require_allocated
@@ -127,7 +127,8 @@ def _run(
         "groups": 1 if form.dense else form.groups,
         "activation": _fused(conv_config),
         "kernel": Rows(kernel),
-        "compute": compute,
+        # torch's bfloat16 kernels round to bfloat16, which is the last rounding only where that is the answer's format.
+        "compute": compute if out_dtype is DataType.BFLOAT16 else compute.torch,
     }
     result = launch(
         "Conv2dDeviceOperation",
@@ -135,8 +136,8 @@ def _run(
         [x] if row is None else [x, row],
         out,
         attributes=words,
-        key=(what, form),
-        runtime=("kernel",),
+        key=(what, form, images, tuple(attributes.values()), words["activation"]),
+        runtime=tuple(words),
         programs=_programs(x, words["activation"], conv_config, device, matmul),
     )
     return result, kept, row

@@ -87,13 +87,13 @@ def kernel_of(what: str, weight: Tensor, form: Form, dtype: DataType) -> torch.T
     dims = weight.spec.dims
     height, width = form.kernel
     if dims == form.shape:
-        return _once(weight, (form, dtype), lambda values: to_grid(_whole(values, form).contiguous(), dtype))
+        return _once(weight, (form, dtype), lambda values: _ordered(to_grid(_whole(values, form).contiguous(), dtype), form))
     if len(dims) == 4 and not form.transposed and dims[0] == form.outs and dims[2:] == form.kernel:
         require(
             dims[1] * form.groups <= form.ins,
             f"{what}: weight_tensor of shape {weight.spec.shape} has more channels than in_channels={form.ins} in groups={form.groups}",
         )
-        return _once(weight, (form, dtype), lambda values: to_grid(_whole(values, form).contiguous(), dtype))
+        return _once(weight, (form, dtype), lambda values: _ordered(to_grid(_whole(values, form).contiguous(), dtype), form))
     rows = height * width * form.ins
     require(
         len(dims) == 4 and dims[2] >= rows and dims[3] >= form.outs,
@@ -103,9 +103,14 @@ def kernel_of(what: str, weight: Tensor, form: Form, dtype: DataType) -> torch.T
     def back(values: torch.Tensor) -> torch.Tensor:
         groups = 1 if form.dense else form.groups
         flat = engine.unprepared(values[0, 0, :rows], kernel=form.kernel, ins=form.ins, outs=form.outs, groups=groups)
-        return (engine.turned_back(flat, groups=groups, mirror=form.mirror) if form.transposed else flat).contiguous()
+        return _ordered(engine.turned_back(flat, groups=groups, mirror=form.mirror) if form.transposed else flat, form)
 
     return _once(weight, (form, None), back)
+
+
+def _ordered(kernel: torch.Tensor, form: Form) -> torch.Tensor:
+    """Images have their channels last; a kernel that has them last too is not put in order again by each convolution."""
+    return kernel.contiguous(memory_format=torch.contiguous_format if form.transposed else torch.channels_last)
 
 
 def _whole(values: torch.Tensor, form: Form) -> torch.Tensor:
