@@ -92,6 +92,11 @@ def extract_shard(tensor: Tensor, core: Any = None, *, core_id: int | None = Non
     """What one core holds of a sharded device tensor, as a host tensor: the core by its place, or by its number among the shards."""
     if tensor.buffer.device is None:
         raise RuntimeError("extract_shard: Expected Tensor with DeviceStorage, got StorageType::HOST; move the tensor to a device first")
+    if not tensor.buffer.allocated:
+        raise RuntimeError("extract_shard: Tensor is not allocated. It was deallocated and cannot be used any more")
+    tensor.buffer.device.require_open("extract_shard")
+    if tensor.buffer.device.trace is not None:
+        raise RuntimeError("Reads are not supported during trace capture. extract_shard was called while capturing")
     spec = tensor.spec
     shard = spec.memory_config.shard_spec
     if shard is None:

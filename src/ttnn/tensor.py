@@ -179,6 +179,18 @@ def require_allocated(tensor: Tensor, what: str) -> None:
         raise RuntimeError(f"{what}: Tensor is not allocated. It was deallocated and cannot be used any more")
 
 
+def require_readable(tensor: Tensor, what: str) -> None:
+    """Its content may be asked for now: it is there, its device is open, and no trace is captured, whose operations have not run."""
+    require_allocated(tensor, what)
+    device = tensor.buffer.device
+    if device is not None:
+        device.require_open(what)
+        if device.trace is not None:
+            raise RuntimeError(
+                f"Reads are not supported during trace capture. {what} was called between begin_trace_capture and end_trace_capture"
+            )
+
+
 def _device_buffer(tensor: Tensor, what: str) -> Any:
     if tensor.buffer.device is None:
         raise RuntimeError(f"StorageType::HOST doesn't support {what} method: the tensor is on the host, move it to a device first")
@@ -192,12 +204,13 @@ def _item(tensor: Tensor) -> int | float:
         raise RuntimeError(f"tensor.item() requires tensor to have exactly one element, but got {volume} elements")
     if tensor.spec.dtype == DataType.FP8_E4M3:
         raise RuntimeError("FP8_E4M3 item() is not supported; convert the tensor to bfloat16 first")
+    require_readable(tensor, "item")
     value = tensor.values.reshape(()).item()
     return float(value) if FORMATS[tensor.spec.dtype].is_float else int(value)
 
 
 def _to_list(tensor: Tensor) -> Any:
-    require_allocated(tensor, "to_list")
+    require_readable(tensor, "to_list")
     if tensor.spec.dtype is DataType.FP8_E4M3:
         raise RuntimeError("Tensor.to_list(): FP8_E4M3 is not supported; convert the tensor to bfloat16 first")
     values = tensor.values
@@ -356,6 +369,8 @@ def _string(self: Tensor) -> str:
     if not self.buffer.allocated:
         return format_unallocated(self.spec)
     device = self.buffer.device
+    if device is not None and device.trace is not None:
+        require_readable(self, "str")
     if device is not None and device.num_chips > 1:
         return format_parts(list(zip(device.chips, device.coordinates(), self.parts)), self.spec)
     return format_tensor(self.values, self.spec)

@@ -168,3 +168,30 @@ def test_without_force_memory_stays_while_another_tensor_shows_it(call) -> None:
         alone = on(device)
         call(alone, force=False)
         assert not alone.is_allocated()
+
+
+READS: dict[str, Callable[[Any], object]] = {
+    "to_torch": ttnn.to_torch,
+    "cpu": lambda x: x.cpu(),
+    "to_list": lambda x: x.to_list(),
+    "item": lambda x: x.item(),
+    "to_numpy": lambda x: x.to_numpy(),
+    "str": str,
+    "dump_tensor": lambda x: ttnn.dump_tensor("never.tensorbin", x),
+    "extract_shard": lambda x: x.extract_shard(core_id=0),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_nothing_is_read_while_a_trace_is_captured(read) -> None:
+    with ttnn.manage_device(0) as device:
+        x = ttnn.ones((1, 1), layout=TILE, device=device)
+        trace = ttnn.begin_trace_capture(device)
+        with pytest.raises(RuntimeError, match=r"Reads are not supported during trace capture\."):
+            READS[read](x)
+        ttnn.end_trace_capture(device, trace)
+        if read not in ("dump_tensor", "extract_shard"):
+            READS[read](x)
+    if read != "str":
+        with pytest.raises(RuntimeError, match="was closed"):
+            READS[read](x)

@@ -23,6 +23,7 @@ from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.operations.conversion import from_torch, to_device
 from ttnn.operations.rules import require
+from ttnn.tensor import require_readable
 from ttnn.types import DumpTensorMode
 
 
@@ -36,6 +37,7 @@ def dump_tensor(file_name: str | Path, tensor: Tensor, *, mode: DumpTensorMode =
     `DumpTensorMode.LOCAL` each process writes its own parts to a file of its own."""
     path = Path(file_name)
     check_name(path, tensors.EXTENSION)
+    require_readable(tensor, "dump_tensor")
     if _is_local(mode) or hosts.size() == 1:
         tensors.dump(path, tensors.stored(tensor))
     else:
@@ -51,6 +53,9 @@ def _golden_load(file_name: str | Path, **_: Any) -> torch.Tensor:
 @operation("ttnn.load_tensor", golden=_golden_load, planned=False)
 def load_tensor(file_name: str | Path, *, device: Device | None = None) -> Tensor:
     """Map a `.tensorbin`: a host tensor, or one on `device` with the memory config that the file records."""
+    if device is not None:
+        device.require_open("load_tensor")
+        require(device.trace is None, "Writes are not supported during trace capture. load_tensor was given a device that captures one")
     return tensors.load(Path(file_name), device)
 
 
