@@ -4,7 +4,7 @@
 """
 
 FLOORS: dict[str, dict[str, float]] = {
-    "ops": {"sample": 0.994, "whole": 0.993},
+    "ops": {"sample": 0.996, "whole": 0.996},
     "types": {"sample": 0.991, "whole": 0.992},
     "print": {"sample": 1.0, "whole": 1.0},
     "allocator": {"sample": 1.0, "whole": 1.0},
@@ -12,8 +12,8 @@ FLOORS: dict[str, dict[str, float]] = {
 
 #: Names of the official interface that are built, by module and kind: counts that only rise.
 BUILT: dict[str, dict[str, int]] = {
-    "ttnn": {"class": 99, "enum": 57, "function": 132, "op": 476},
-    "ttnn.transformer": {"op": 15},
+    "ttnn": {"class": 100, "enum": 57, "function": 149, "op": 480},
+    "ttnn.transformer": {"enum": 1, "op": 17},
     "ttnn.kv_cache": {"op": 2},
-    "ttnn.experimental": {"op": 56},
+    "ttnn.experimental": {"class": 1, "enum": 4, "function": 2, "op": 62},
 }

@@ -256,3 +256,35 @@ def test_float32_results_are_not_rounded_to_bfloat16(device):
     )  # fmt: skip
     want = as_rows(F.conv2d(x.double(), weight.double()))
     assert (ttnn.to_torch(got).double() - want).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("mode", ["zeros", "replicate"])
+@pytest.mark.parametrize(("groups", "block"), [(1, 0), (1, 8), (2, 0)])
+def test_volumes(device, groups, block, mode):
+    x, weight, bias = numbers(2, 16, 4, 5, 6), numbers(8, 16 // groups, 3, 3, 2, seed=1), numbers(8, seed=2)
+    padded = F.pad(x.double(), (0, 0, 1, 1, 1, 1), **({} if mode == "zeros" else {"mode": mode}))
+    want = F.conv3d(padded, weight.double(), bias.double(), (1, 2, 1), 0, 1, groups).permute(0, 2, 3, 4, 1)
+    raw = ttnn.from_torch(weight, dtype=ttnn.bfloat16)
+    matrix = ttnn.experimental.prepare_conv3d_weights(weight_tensor=raw, groups=groups, C_in_block=block, alignment=8, device=device)
+    assert list(matrix.shape) == [18 * 16 // groups, 8]
+    config = ttnn.Conv3dConfig(C_in_block=block)
+    for given in (matrix, raw):
+        got = ttnn.experimental.conv3d(
+            input_tensor=ttnn.from_torch(x.permute(0, 2, 3, 4, 1).contiguous(), dtype=ttnn.bfloat16, device=device), weight_tensor=given,
+            bias_tensor=ttnn.from_torch(bias.reshape(1, 8), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device), config=config,
+            dtype=ttnn.bfloat16, output_channels=8, kernel_size=(3, 3, 2), stride=(1, 2, 1), padding=(1, 1, 0), padding_mode=mode, groups=groups,
+        )  # fmt: skip
+        close(got, want)
+        assert got.layout == ttnn.ROW_MAJOR_LAYOUT
+
+
+def test_volumes_refuse(device):
+    x = ttnn.from_torch(torch.zeros(1, 2, 4, 4, 8), dtype=ttnn.bfloat16, device=device)
+    words = {"input_tensor": x, "dtype": ttnn.bfloat16, "output_channels": 8, "kernel_size": (3, 3, 3)}
+    weight = ttnn.from_torch(torch.zeros(8, 8, 3, 3, 3), dtype=ttnn.bfloat16)
+    with pytest.raises(RuntimeError, match="does not fit volumes"):
+        ttnn.experimental.conv3d(weight_tensor=weight, **words)
+    with pytest.raises(RuntimeError, match="is neither the matrix"):
+        ttnn.experimental.conv3d(weight_tensor=ttnn.from_torch(torch.zeros(8, 8, 3, 3, 1), dtype=ttnn.bfloat16), **words)
+    with pytest.raises(RuntimeError, match="padding_mode='wrap'"):
+        ttnn.experimental.conv3d(weight_tensor=weight, padding_mode="wrap", **words)
