@@ -35,13 +35,23 @@ def _summed(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.stack(wide).sum(0)
 
 
-def all_gather(parts: Parts, *, mesh: Sequence[int], axis: int | None, dim: int) -> Parts:
-    """Every chip gets the parts of its group, one behind the other."""
+def all_gather(parts: Parts, *, mesh: Sequence[int], axis: int | None, dim: int, backwards: bool = False) -> Parts:
+    """Every chip gets the parts of its group, one behind the other, or the last one first."""
     out: Parts = list(parts)
     for group in groups(mesh, axis):
-        joined = torch.cat([parts[i] for i in group], dim)
+        joined = torch.cat([parts[i] for i in (reversed(group) if backwards else group)], dim)
         for i in group:
             out[i] = joined
+    return out
+
+
+def all_to_all(parts: Parts, *, mesh: Sequence[int], axis: int | None, joined: int, split: int) -> Parts:
+    """Each chip gives every chip of its group a slice along `split`, and joins those that it gets along `joined`."""
+    out: Parts = list(parts)
+    for group in groups(mesh, axis):
+        slices = [torch.chunk(parts[i], len(group), split) for i in group]
+        for place, i in enumerate(group):
+            out[i] = torch.cat([given[place] for given in slices], joined)
     return out
 
 

@@ -50,7 +50,15 @@ def _dim(what: str, dim: int, rank: int) -> int:
     return dim % rank
 
 
-def _gather(what: str, tensor: Tensor, dim: int, axis: int | None, memory_config: MemoryConfig | None, into: Tensor | None) -> Tensor:
+def _gather(
+    what: str,
+    tensor: Tensor,
+    dim: int,
+    axis: int | None,
+    memory_config: MemoryConfig | None,
+    into: Tensor | None,
+    backwards: bool = False,
+) -> Tensor:
     _mesh(what, tensor)
     rank = len(tensor.spec.dims)
     require(-rank <= dim < rank, f"{what}: Invalid gather dim {dim} for {rank}D input tensor")
@@ -63,7 +71,7 @@ def _gather(what: str, tensor: Tensor, dim: int, axis: int | None, memory_config
     out = like(tensor, shape=dims, memory_config=memory_config) if into is None else into.spec
     spec = tensor.spec
     edge = spec.layout == Layout.TILE and along >= rank - 2 and spec.dims[along] % spec.tile.tile_shape[0 if along == rank - 2 else 1]
-    attributes = {"mesh": mesh, "axis": axis, "dim": along}
+    attributes = {"mesh": mesh, "axis": axis, "dim": along, "backwards": backwards}
     return launch(
         "AllGatherDeviceOperation",
         engine.all_gather,
@@ -269,11 +277,80 @@ def point_to_point(
 @operation("ttnn.experimental.all_gather_async", golden=lambda tensors, dim, **_: torch.cat(list(tensors), dim))
 def all_gather_async(input_tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """As `ttnn.all_gather`."""
+    return _gather_async("all_gather_async", input_tensor, args, kwargs)
+
+
+def _gather_async(what: str, tensor: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any], backwards: bool = False) -> Tensor:
     dim = kwargs.get("dim", next((a for a in args if isinstance(a, int)), None))
-    require(dim is not None, "all_gather_async: dim must be given")
+    require(dim is not None, f"{what}: dim must be given")
     assert dim is not None
-    into = kwargs.get("persistent_output_buffer")
-    return _gather("all_gather_async", input_tensor, dim, kwargs.get("cluster_axis"), kwargs.get("memory_config"), into)
+    into = kwargs.get("persistent_output_buffer", next((a for a in args if isinstance(a, Tensor)), None))
+    return _gather(what, tensor, dim, kwargs.get("cluster_axis"), kwargs.get("memory_config"), into, backwards)
+
+
+@operation("ttnn.experimental.all_gather_async_reversed", golden=lambda tensors, dim, **_: torch.cat(list(tensors)[::-1], dim))
+def all_gather_async_reversed(input_tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """As `ttnn.all_gather`, the last chip's part first."""
+    return _gather_async("all_gather_async_reversed", input_tensor, args, kwargs, True)
+
+
+@operation("ttnn.experimental.strided_all_gather_async", golden=lambda tensors, dim, **_: torch.cat(list(tensors), dim))
+def strided_all_gather_async(input_tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """As `ttnn.all_gather`; the strides are those of the transport."""
+    return _gather_async("strided_all_gather_async", input_tensor, args, kwargs)
+
+
+def _all_to_all(
+    what: str, tensor: Tensor, in_dim: int, out_dim: int, axis: int | None, memory_config: MemoryConfig | None, into: Tensor | None
+) -> Tensor:
+    _mesh(what, tensor)
+    rank = len(tensor.spec.dims)
+    joined, split = _dim(what, in_dim, rank), _dim(what, out_dim, rank)
+    mesh, count = group_size(what, tensor, axis)
+    require(joined != split, f"{what}: in_dim={in_dim} and out_dim={out_dim} must be two dimensions")
+    size = tensor.spec.dims[split]
+    require(size % count == 0, f"{what}: out_dim={out_dim} of extent {size} must be divisible by the {count} chips that share it")
+    dims = list(tensor.spec.dims)
+    dims[joined], dims[split] = dims[joined] * count, size // count
+    out = like(tensor, shape=dims, memory_config=memory_config) if into is None else into.spec
+    require(out.dims == tuple(dims), f"{what}: Output tensor shape must be {dims}, got {out.shape}")
+    attributes = {"mesh": mesh, "axis": axis, "joined": joined, "split": split}
+    return launch("AllToAllAsyncDeviceOperation", engine.all_to_all, [tensor], out, attributes=attributes, across=True, into=into)  # type: ignore[no-any-return]
+
+
+def _golden_all_to_all(tensors: Sequence[torch.Tensor], in_dim: int, out_dim: int, **_: Any) -> list[torch.Tensor]:
+    return engine.all_to_all(list(tensors), mesh=(len(tensors),), axis=None, joined=in_dim, split=out_dim)
+
+
+@operation("ttnn.experimental.all_to_all_async_generic", golden=_golden_all_to_all)
+def all_to_all_async_generic(
+    input_tensor: Tensor,
+    in_dim: int,
+    out_dim: int,
+    *,
+    persistent_output_buffer: Tensor | None = None,
+    memory_config: MemoryConfig | None = None,
+    cluster_axis: int | None = None,
+    **_: Any,
+) -> Tensor:
+    """A tensor that is dealt to chips along `in_dim`, dealt along `out_dim` instead."""
+    return _all_to_all("all_to_all_async_generic", input_tensor, in_dim, out_dim, cluster_axis, memory_config, persistent_output_buffer)
+
+
+@operation("ttnn.experimental.all_to_all_async", golden=_golden_all_to_all)
+def all_to_all_async(
+    input_tensor: Tensor,
+    persistent_intermediate_buffer: Tensor,
+    persistent_output_buffer: Tensor,
+    in_dim: int,
+    out_dim: int,
+    multi_device_global_semaphore: Any,
+    *,
+    memory_config: MemoryConfig | None = None,
+    **_: Any,
+) -> Tensor:
+    """As `all_to_all_async_generic`, into the given output."""
+    return _all_to_all("all_to_all_async", input_tensor, in_dim, out_dim, None, memory_config, persistent_output_buffer)
 
 
 @operation(

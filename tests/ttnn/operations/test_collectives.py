@@ -94,3 +94,30 @@ def test_one_chip_has_nobody_to_talk_to(device):
     x = ttnn.ones((32, 32), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
     with pytest.raises(RuntimeError):
         ttnn.all_gather(x, 0)
+
+
+def test_dealt_along_another_dimension(mesh, spread):
+    given, x = spread
+    got = ttnn.experimental.all_to_all_async_generic(x, 0, 2)
+    assert list(got.shape) == [8, 32, 8]
+    for chip, part in enumerate(parts(got)):
+        assert torch.equal(part, given[..., chip * 8 : (chip + 1) * 8])
+    rows = ttnn.experimental.all_to_all_async_generic(x, 0, 1, cluster_axis=1)
+    for chip, part in enumerate(parts(rows)):
+        row, column = divmod(chip, 4)
+        assert torch.equal(part, given[row * 4 : row * 4 + 4, column * 8 : (column + 1) * 8])
+    with pytest.raises(RuntimeError, match="must be two dimensions"):
+        ttnn.experimental.all_to_all_async_generic(x, 1, 1)
+    golden = ttnn.get_golden_function(ttnn.experimental.all_to_all_async_generic)
+    assert all(torch.equal(a, b) for a, b in zip(golden(given.split(1), 0, 2), parts(got)))
+
+
+def test_gathered_backwards(mesh, spread):
+    given, x = spread
+    semaphores = [
+        ttnn.create_global_semaphore(mesh, ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(7, 7))}), 0)
+    ] * 2
+    got = ttnn.experimental.all_gather_async_reversed(x, 0, semaphores)
+    assert torch.equal(parts(got)[0], given.flip(0))
+    plain = ttnn.experimental.strided_all_gather_async(x, None, 0, semaphores)
+    assert torch.equal(parts(plain)[5], given)
