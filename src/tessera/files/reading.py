@@ -8,6 +8,7 @@ contain more items than bytes (only offsets that share targets can make it).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from flatbuffers import encode, packer
@@ -143,7 +144,18 @@ class _Reader:
             self.fail(f"{what} is not UTF-8")
 
 
+#: Headers up to this size are remembered: the layers of a model differ in their data, not in their headers, and records never change.
+_SMALL = 4096
+
+
 def read(data: bytes, root: str = "Tensor") -> Any:
     """The record of table `root` that a FlatBuffer holds. RuntimeError says what is wrong with one that does not."""
+    return _known(data, root) if len(data) <= _SMALL else _read(data, root)
+
+
+def _read(data: bytes, root: str) -> Any:
     reader = _Reader(data)
     return reader.table(SCHEMA.tables[root], reader.target(0, f"the root table {root}"), root)
+
+
+_known = lru_cache(maxsize=256)(_read)
