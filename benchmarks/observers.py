@@ -6,14 +6,14 @@
 rounds taken in turns, and the spread between two halves of the same rounds says what difference means nothing. `tracing` is a call with parameter tracing on,
 less the call itself; beside it stands what merely creating files of that size costs on this file system, which is most of it.
 `values` writes one tensor with its values. `flat` traces many operations and looks at the process's memory on the way. `capture` is
-`ttnn.add` under graph capture; `NO_DISPATCH` of tensors whose sum would take far longer.
+`ttnn.add` under graph capture; `NO_DISPATCH` of tensors whose sum would take far longer. Nothing is deleted before the end: ext4 creates files slowly
+for a while after many were deleted.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -66,7 +66,6 @@ def files_alone(folder: Path, count: int, size: int) -> float:
         os.close(handle)
     seconds = (perf_counter() - started) / count
     os.close(where)
-    shutil.rmtree(folder)
     return seconds
 
 
@@ -78,13 +77,17 @@ def tracing(a: Any, b: Any, folder: Path, count: int) -> None:
         ttnn.CONFIG.operation_parameter_log_dir = place
         operation_tracer.enable_tracing()
         ttnn.add(a, b)
+        began = process_time()
         traced = timed(lambda: ttnn.add(a, b), count)
+        cpu = (process_time() - began) / count
         operation_tracer.enable_tracing(False)
         size = next(place.iterdir()).stat().st_size
-        shutil.rmtree(place)
-        rounds.append((traced - untraced, files_alone(folder / "alone", count, size)))
-    cost, alone = min(rounds)
-    print(f"tracing   {cost * 1e6:8.1f} us an operation without values; creating files of {size} B alone: {alone * 1e6:.1f} us")
+        rounds.append((traced - untraced, cpu, files_alone(folder / f"alone{i}", count, size)))
+    cost, cpu, alone = min(rounds)
+    print(
+        f"tracing   {cost * 1e6:8.1f} us an operation without values ({cpu * 1e6:.1f} us of CPU); "
+        f"creating files of {size} B alone: {alone * 1e6:.1f} us"
+    )
 
 
 def values(folder: Path, mib: int) -> None:
@@ -95,13 +98,14 @@ def values(folder: Path, mib: int) -> None:
             given if dtype not in (ttnn.int32, ttnn.uint8) else given.abs().to(torch.int32), dtype=dtype, layout=ttnn.TILE_LAYOUT
         )
 
-        def write(tensor: Any = tensor) -> None:
-            operation_tracer.serialize_operation_parameters("ttnn.relu", (tensor,), {}, folder / "values")
+        name = str(dtype).rpartition(".")[2].lower()
+
+        def write(tensor: Any = tensor, name: str = name) -> None:
+            operation_tracer.serialize_operation_parameters("ttnn.relu", (tensor,), {}, folder / name)
 
         write()  # the values face of a packed format is made once
         rates = [mib / min(timed(write, 1, clock) for _ in range(3)) for clock in (perf_counter, process_time)]
-        text = max(f.stat().st_size for f in (folder / "values").iterdir()) / 2**20
-        shutil.rmtree(folder / "values")
+        text = max(f.stat().st_size for f in (folder / name).iterdir()) / 2**20
         name = str(dtype).rpartition(".")[2].lower()
         print(
             f"values    {rates[0]:8.0f} MiB/s of {name}, {rates[1]:.0f} MiB of it in a second of CPU ({text:.0f} MiB of text from {mib} MiB)"
@@ -121,7 +125,6 @@ def flat(a: Any, b: Any, folder: Path, count: int) -> None:
     seconds = perf_counter() - started
     operation_tracer.enable_tracing(False)
     written = sum(1 for _ in (folder / "long").iterdir())
-    shutil.rmtree(folder / "long")
     print(
         f"flat      {written} operations in {seconds:.1f} s; memory {before:.1f} MiB after a tenth, {seen[-1]:.1f} MiB at the end, most {max(seen):.1f}"
     )
