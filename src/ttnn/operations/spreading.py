@@ -265,8 +265,16 @@ def pad(
 
 
 def _pad_on_host(tensor: Tensor, pairs: Sequence[tuple[int, int]], fill: float) -> Tensor:
-    """On the host a pad that keeps the front makes a larger tensor."""
+    """On the host a pad makes a larger tensor. One of four dimensions keeps its shape, as the chip's older tensors do: only its padded shape grows, and
+    what was put in front moves the rest back."""
     require(tensor.spec.layout == Layout.ROW_MAJOR, "pad: a tensor on the host can only be padded in ROW_MAJOR layout")
     before, after = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-    out = like(tensor, shape=[a + d + b for d, (a, b) in zip(tensor.spec.dims, pairs)])
-    return on_host(engine.pad, [tensor], out, before=before, after=after, value=fill)
+    shape = tuple(a + d + b for d, (a, b) in zip(tensor.spec.dims, pairs))
+    four = len(shape) == 4
+    out = tensor.spec.padded_to(shape) if four else like(tensor, shape=shape)
+    return on_host(_padded_front if four else engine.pad, [tensor], out, before=before, after=after, value=fill)
+
+
+def _padded_front(values: torch.Tensor, *, before: Sequence[int], after: Sequence[int], value: float) -> torch.Tensor:
+    box: torch.Tensor = engine.pad(values, before=before, after=after, value=value)
+    return box[tuple(slice(0, d) for d in values.shape)].contiguous()

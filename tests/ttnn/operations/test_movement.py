@@ -187,3 +187,12 @@ def test_fold_by_transposes(device):
     want = filled.reshape(1, 32, 2, 16, 2, 8).permute(0, 1, 3, 2, 4, 5).reshape(1, 32, 16, 32)
     assert torch.equal(ttnn.to_torch(got), want)
     assert got.memory_config() == ttnn.L1_MEMORY_CONFIG
+
+
+def test_padding_on_the_host():
+    x = torch.arange(6.0).reshape(2, 3).bfloat16()
+    got = ttnn.pad(ttnn.from_torch(x, dtype=ttnn.bfloat16), [(1, 0), (0, 2)], 7.0)
+    assert torch.equal(ttnn.to_torch(got), torch.nn.functional.pad(x, (0, 2, 1, 0), value=7.0))
+    four = ttnn.pad(ttnn.from_torch(x.reshape(1, 1, 2, 3), dtype=ttnn.bfloat16), [(0, 0), (0, 0), (0, 2), (0, 1)], 7.0)
+    assert (list(four.shape), list(four.padded_shape)) == ([1, 1, 2, 3], [1, 1, 4, 4])
+    assert torch.equal(ttnn.to_torch(four), x.reshape(1, 1, 2, 3))
