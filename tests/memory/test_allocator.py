@@ -250,14 +250,14 @@ def test_threads_and_finalizers_share_a_device() -> None:
             memory.free(self.allocation)
 
     def work() -> None:
-        for number in range(2000):
+        for _ in range(150):  # four threads make fewer than the 680 that a bank holds, should the collector not come at all
             Holder()
-            if number % 100 == 0:  # a bank holds some 680 of these: the collector may not come by itself in time
-                gc.collect()
 
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(work) for _ in range(4)]:
-            done.result()
+        for _ in range(12):
+            for done in [pool.submit(work) for _ in range(4)]:
+                done.result()
+            gc.collect()
     gc.collect()
     assert memory.use(BufferType.L1).allocated_per_bank == 0
 
