@@ -155,6 +155,7 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=16, help="tensor data for the rate with values")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where files are written")
     args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     device = ttnn.open_device(device_id=0)
     a, b = (ttnn.rand([2, 3], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device) for _ in range(2))

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, thread_time
+from time import perf_counter, sleep, thread_time
 
 Call = Callable[[], object]
 Clock = Callable[[], float]
@@ -44,14 +44,24 @@ def _round(call: Call, repeats: int, clock: Clock) -> float:
     return (clock() - started) / repeats
 
 
+#: Seconds in which spinning threads go to sleep.
+PAUSE = 0.02
+
+
 def compare(ours: Call, peer: Call, *, rounds: int = 7, seconds: float = 0.02, threads: int = 1) -> Timing:
-    """The fastest round of each, taken in turns."""
+    """The fastest round of each, taken in turns.
+
+    With more threads than one a pause stands before each round: torch's workers spin for some milliseconds after their last call, on the
+    cores that the other side needs.
+    """
     mine, theirs = _repeats(ours, seconds), _repeats(peer, seconds)
     clock: Clock = thread_time if threads == 1 else perf_counter
     best = [float("inf"), float("inf")]
     for _ in range(rounds):
-        best[0] = min(best[0], _round(ours, mine, clock))
-        best[1] = min(best[1], _round(peer, theirs, clock))
+        for side, (call, repeats) in enumerate(((ours, mine), (peer, theirs))):
+            if threads > 1:
+                sleep(PAUSE)
+            best[side] = min(best[side], _round(call, repeats, clock))
     return Timing(*best)
 
 

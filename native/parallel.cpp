@@ -14,7 +14,20 @@ namespace {
 
 constexpr int MAX_THREADS = 256;
 
-// One job at a time: ranges are handed out from an atomic cursor; the caller works along and waits for the last.
+// How often a thread looks for work, or for the end of it, before it sleeps: some tens of microseconds. Waking a sleeper
+// costs as much as a small job takes.
+constexpr int LOOKS = 4000;
+
+inline void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// One job at a time: ranges are handed out from an atomic cursor; the caller works along, closes the job when no range is
+// left, and waits for those who are still at one. A worker that wakes too late finds the job closed and holds nobody up.
 class Pool {
  public:
   bool try_run(std::size_t count, std::size_t step, int threads, RangeFunction function, void* context) {
@@ -26,13 +39,18 @@ class Pool {
       count_ = count, step_ = step, function_ = function, context_ = context;
       cursor_.store(0, std::memory_order_relaxed);
       helpers_ = std::min(threads - 1, started_);
-      working_ = helpers_;
-      ++generation_;
+      open_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
     work();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      open_ = false;
+    }
+    for (int look = 0; look < LOOKS && working_.load(std::memory_order_acquire); ++look) pause_briefly();
     std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return working_ == 0; });
+    done_.wait(lock, [this] { return working_.load(std::memory_order_relaxed) == 0; });
     return true;
   }
 
@@ -40,7 +58,7 @@ class Pool {
   void start_workers(int wanted) {
     try {
       for (; started_ < std::min(wanted, MAX_THREADS); ++started_) {
-        std::thread([this, index = started_, seen = generation_] { serve(index, seen); }).detach();
+        std::thread([this, index = started_, seen = generation_.load()] { serve(index, seen); }).detach();
       }
     } catch (const std::system_error&) {
       // The process may start no more threads: go on with those there are.
@@ -49,15 +67,17 @@ class Pool {
 
   void serve(int index, unsigned long seen) {
     for (;;) {
+      for (int look = 0; look < LOOKS && generation_.load(std::memory_order_acquire) == seen; ++look) pause_briefly();
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return generation_ != seen; });
-        seen = generation_;
-        if (index >= helpers_) continue;
+        wake_.wait(lock, [&] { return generation_.load(std::memory_order_relaxed) != seen; });
+        seen = generation_.load(std::memory_order_relaxed);
+        if (!open_ || index >= helpers_) continue;
+        working_.fetch_add(1, std::memory_order_relaxed);
       }
       work();
       std::lock_guard<std::mutex> lock(mutex_);
-      if (--working_ == 0) done_.notify_one();
+      if (working_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
     }
   }
 
@@ -75,8 +95,10 @@ class Pool {
   std::size_t count_ = 0, step_ = 1;
   RangeFunction function_ = nullptr;
   void* context_ = nullptr;
-  int started_ = 0, helpers_ = 0, working_ = 0;
-  unsigned long generation_ = 0;
+  int started_ = 0, helpers_ = 0;
+  bool open_ = false;
+  std::atomic<int> working_{0};
+  std::atomic<unsigned long> generation_{0};
 };
 
 // Never destroyed: workers may still be waiting on it while the interpreter goes down. A forked child has none of its
