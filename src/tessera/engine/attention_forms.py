@@ -12,10 +12,7 @@ import torch
 from tessera.engine.attention import scaled_dot_product
 from tessera.engine.caches import read_pages
 from tessera.engine.choice import engine_function
-
-
-def _wide(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
+from tessera.engine.widening import widened
 
 
 def attend(
@@ -29,18 +26,18 @@ def attend(
     scale: float | None = None,
 ) -> torch.Tensor:
     """softmax(q k^T scale + mask) v over the keys that are `seen`. A `sink` takes its share of every row and gives nothing. Rows that see no key are zero."""
-    query, key, value = _wide(q), _wide(k), _wide(v)
+    query, key, value = widened(q), widened(k), widened(v)
     batch, heads, rows = query.shape[0], query.shape[-3], query.shape[-2]
     shared = key.shape[-3]
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     # Heads that share keys are more rows of one product: the keys need not be repeated.
     scores = (query.reshape(batch, shared, -1, query.shape[-1]) @ key.transpose(-1, -2)).reshape(batch, heads, rows, -1) * factor
     if mask is not None:
-        scores = scores + _wide(mask)
+        scores = scores + widened(mask)
     if seen is not None:
         scores = scores.masked_fill(~seen, float("-inf"))
     if sink is not None:
-        logits = (_wide(sink) * factor).reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+        logits = (widened(sink) * factor).reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
         shares = torch.softmax(torch.cat([scores, logits], dim=-1), dim=-1)[..., :-1]
     else:
         shares = torch.softmax(scores, dim=-1)
@@ -151,7 +148,7 @@ def decode(
             seen &= column > place - window
     mask = given.get("mask")
     if mask is not None:  # [users, 1, heads, keys]: heads are the rows of a decode step
-        mask = _wide(mask)[..., : k.shape[-2]].transpose(1, 2)[:, : q.shape[2]]
+        mask = widened(mask)[..., : k.shape[-2]].transpose(1, 2)[:, : q.shape[2]]
     sink = sink_of(given["sink"], q.shape[2]) if "sink" in given else None
     return attend(q[0].unsqueeze(2), k, values, seen, mask, sink, scale=scale).transpose(1, 2).transpose(0, 1)
 
@@ -301,7 +298,7 @@ def gated_delta_rule(
 
     [batch, steps, heads, width]; the last memory is [batch, heads, width of keys, width of values].
     """
-    query, key, value, gate, rate = (_wide(t) for t in (q, k, v, g, beta))
+    query, key, value, gate, rate = (widened(t) for t in (q, k, v, g, beta))
     if normalised:
         query, key = (t * torch.rsqrt(t.square().sum(-1, keepdim=True) + 1e-6) for t in (query, key))
     heads, shared = value.shape[2], key.shape[2]
@@ -310,7 +307,7 @@ def gated_delta_rule(
     query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
     batch, steps = key.shape[:2]
     memory = (
-        _wide(state).clone()
+        widened(state).clone()
         if state is not None
         else torch.zeros(batch, heads, key.shape[-1], value.shape[-1], dtype=query.dtype, device=q.device)
     )

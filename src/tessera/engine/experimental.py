@@ -10,16 +10,13 @@ from tessera.engine.choice import engine_function
 from tessera.engine.matmul import matmul
 from tessera.engine.norm import rms_norm
 from tessera.engine.unary import Program, elementwise_unary
-
-
-def _wide(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
+from tessera.engine.widening import widened
 
 
 @engine_function
 def total(values: torch.Tensor, *, dims: Sequence[int], shape: Sequence[int]) -> torch.Tensor:
     """The sum over dims, which stay as ones; what `shape` has beyond the sum is zero."""
-    result = _wide(values).sum(tuple(dims), keepdim=True)
+    result = widened(values).sum(tuple(dims), keepdim=True)
     missing = [n for have, want in zip(reversed(result.shape), reversed(shape)) for n in (0, want - have)]
     return torch.nn.functional.pad(result, missing) if any(missing) else result
 
@@ -27,14 +24,14 @@ def total(values: torch.Tensor, *, dims: Sequence[int], shape: Sequence[int]) ->
 @engine_function
 def total_in_parts(values: torch.Tensor, *, dim: int, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
     """The sum over one dimension, cut along the last into parts of these sizes."""
-    return tuple(_wide(values).sum(dim, keepdim=True).split(list(sizes), dim=-1))
+    return tuple(widened(values).sum(dim, keepdim=True).split(list(sizes), dim=-1))
 
 
 @engine_function
 def prefix_scan(a: torch.Tensor, bx: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     """h[t] = a[t] h[t-1] + bx[t] along dimension -2, from `before` on."""
-    gain, gift = _wide(a), _wide(bx)
-    state = _wide(before).expand(*gain.shape[:-2], 1, gain.shape[-1])[..., 0, :]
+    gain, gift = widened(a), widened(bx)
+    state = widened(before).expand(*gain.shape[:-2], 1, gain.shape[-1])[..., 0, :]
     rows = []
     for t in range(gain.shape[-2]):
         state = gain[..., t, :] * state + gift[..., t, :]
@@ -45,19 +42,19 @@ def prefix_scan(a: torch.Tensor, bx: torch.Tensor, before: torch.Tensor) -> torc
 @engine_function
 def block_sum(values: torch.Tensor, *, block: int) -> torch.Tensor:
     """Sums of consecutive blocks of the last dimension."""
-    return _wide(values).unflatten(-1, (-1, block)).sum(-1)
+    return widened(values).unflatten(-1, (-1, block)).sum(-1)
 
 
 @engine_function
 def repeat_and_interleave(a: torch.Tensor, b: torch.Tensor, *, repeats: int, each: int) -> torch.Tensor:
     """a over and over, times every element of b so many times."""
-    return _wide(a).repeat(*[1] * (a.dim() - 1), repeats) * _wide(b).repeat_interleave(each, dim=-1)
+    return widened(a).repeat(*[1] * (a.dim() - 1), repeats) * widened(b).repeat_interleave(each, dim=-1)
 
 
 @engine_function
 def moving_average(values: torch.Tensor, *, alpha: float) -> torch.Tensor:
     """y[t] = alpha y[t-1] + (1 - alpha) x[t] along the last dimension, from zero on."""
-    wide = _wide(values)
+    wide = widened(values)
     state = torch.zeros_like(wide[..., 0]) if wide.shape[-1] else wide
     rows = []
     for t in range(wide.shape[-1]):
@@ -86,7 +83,7 @@ def integral_image(values: torch.Tensor) -> torch.Tensor:
 def largest_places(values: torch.Tensor, *, k: int, valid: int | None = None) -> torch.Tensor:
     """Places of the k largest along the last dimension, of the first `valid`; places that are not there repeat the last."""
     count = values.shape[-1] if valid is None else valid
-    found = _wide(values)[..., :count].topk(min(k, count), dim=-1, sorted=True).indices
+    found = widened(values)[..., :count].topk(min(k, count), dim=-1, sorted=True).indices
     return torch.nn.functional.pad(found, (0, k - found.shape[-1]), value=2**32 - 1)
 
 
@@ -96,7 +93,7 @@ def matmul_addcmul(
 ) -> torch.Tensor:
     """term + scalar * (a @ b + bias) * factor."""
     product: torch.Tensor = matmul(a, b.reshape(b.shape[-2:]), bias)
-    return _wide(term) + scalar * product * _wide(factor)
+    return widened(term) + scalar * product * widened(factor)
 
 
 @engine_function
@@ -105,7 +102,7 @@ def rms_norm_unary(
 ) -> torch.Tensor:
     """RMS norm, then an activation."""
     result: torch.Tensor = rms_norm(values, *further, epsilon=epsilon, roles=roles)
-    return elementwise_unary(_wide(result), program=activation) if activation else result
+    return elementwise_unary(widened(result), program=activation) if activation else result
 
 
 def write_slice(

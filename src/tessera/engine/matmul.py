@@ -10,10 +10,7 @@ import torch
 
 from tessera.engine.choice import engine_function
 from tessera.engine.unary import Program, elementwise_unary
-
-
-def _wide(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype is torch.float32 else values.to(torch.float32)
+from tessera.engine.widening import as_fp32
 
 
 @engine_function
@@ -35,7 +32,7 @@ def matmul(
     plain = bias is None and not activation
     if narrow and plain and a.dtype is torch.bfloat16 and b.dtype is torch.bfloat16:
         return torch.matmul(a, b)
-    result = torch.matmul(_wide(a), _wide(b))
+    result = torch.matmul(as_fp32(a), as_fp32(b))
     if bias is not None:
-        result = result + _wide(bias)
+        result = result + as_fp32(bias)
     return elementwise_unary(result, program=activation) if activation else result

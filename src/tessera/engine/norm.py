@@ -8,16 +8,13 @@ import torch
 
 from tessera.engine.choice import engine_function
 from tessera.engine.collective import Parts, groups
-
-
-def _wide(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype is torch.float32 else values.to(torch.float32)
+from tessera.engine.widening import as_fp32
 
 
 @engine_function
 def softmax(values: torch.Tensor, *, dim: int) -> torch.Tensor:
     """exp(x - max) / sum; a 0-d tensor is its own softmax, 1."""
-    return torch.softmax(_wide(values), dim) if values.dim() else torch.ones_like(values, dtype=torch.float32)
+    return torch.softmax(as_fp32(values), dim) if values.dim() else torch.ones_like(values, dtype=torch.float32)
 
 
 @engine_function
@@ -25,11 +22,11 @@ def scaled_masked_softmax(
     values: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float | None = None, dim: int = -1
 ) -> torch.Tensor:
     """softmax(x * scale + mask)."""
-    wide = _wide(values)
+    wide = as_fp32(values)
     if scale is not None:
         wide = wide * scale
     if mask is not None:
-        wide = wide + _wide(mask)
+        wide = wide + as_fp32(mask)
     return torch.softmax(wide, dim)
 
 
@@ -37,12 +34,12 @@ def scaled_masked_softmax(
 def layer_norm(values: torch.Tensor, *scale_shift_residual: torch.Tensor, epsilon: float, roles: Sequence[str] = ()) -> torch.Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias, of x (+ residual). `roles` names the further tensors."""
     further = dict(zip(roles, scale_shift_residual))
-    wide = _wide(values)
+    wide = as_fp32(values)
     if "residual" in further:
-        wide = wide + _wide(further["residual"])
+        wide = wide + as_fp32(further["residual"])
     width = wide.shape[-1]
-    weight = _wide(further["weight"]).reshape(-1)[:width] if "weight" in further else None
-    bias = _wide(further["bias"]).reshape(-1)[:width] if "bias" in further else None
+    weight = as_fp32(further["weight"]).reshape(-1)[:width] if "weight" in further else None
+    bias = as_fp32(further["bias"]).reshape(-1)[:width] if "bias" in further else None
     return torch.nn.functional.layer_norm(wide, (width,), weight, bias, epsilon)
 
 
@@ -50,15 +47,15 @@ def layer_norm(values: torch.Tensor, *scale_shift_residual: torch.Tensor, epsilo
 def rms_norm(values: torch.Tensor, *scale_shift_residual: torch.Tensor, epsilon: float, roles: Sequence[str] = ()) -> torch.Tensor:
     """x / sqrt(mean(x^2) + eps) * weight + bias, of x (+ residual)."""
     further = dict(zip(roles, scale_shift_residual))
-    wide = _wide(values)
+    wide = as_fp32(values)
     if "residual" in further:
-        wide = wide + _wide(further["residual"])
+        wide = wide + as_fp32(further["residual"])
     width = wide.shape[-1]
     result = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
     if "weight" in further:
-        result = result * _wide(further["weight"]).reshape(-1)[:width]
+        result = result * as_fp32(further["weight"]).reshape(-1)[:width]
     if "bias" in further:
-        result = result + _wide(further["bias"]).reshape(-1)[:width]
+        result = result + as_fp32(further["bias"]).reshape(-1)[:width]
     return result
 
 
@@ -86,17 +83,17 @@ def attention_softmax(
 def rms_scalar(values: torch.Tensor, *further: torch.Tensor, epsilon: float, roles: Sequence[str], shape: Sequence[int]) -> torch.Tensor:
     """A scalar over the root of its square, times weight, plus bias."""
     named = dict(zip(roles, further))
-    wide = _wide(values)
+    wide = as_fp32(values)
     result = (wide * torch.rsqrt(wide.square() + epsilon)).expand(tuple(shape))
     if "weight" in named:
-        result = result * _wide(named["weight"])
-    return result + _wide(named["bias"]) if "bias" in named else result
+        result = result * as_fp32(named["weight"])
+    return result + as_fp32(named["bias"]) if "bias" in named else result
 
 
 @engine_function
 def row_sums(values: torch.Tensor, residual: torch.Tensor | None = None, *, centered: bool) -> torch.Tensor:
     """The sum of squares of each row in the first column of a tile; when centered, the sum in that of a second."""
-    wide = _wide(values) if residual is None else _wide(values) + _wide(residual)
+    wide = as_fp32(values) if residual is None else as_fp32(values) + as_fp32(residual)
     found = torch.zeros((*wide.shape[:-1], 64 if centered else 32), dtype=torch.float32, device=values.device)
     found[..., 0] = wide.square().sum(-1)
     if centered:
@@ -110,8 +107,8 @@ def norm_by_sums(
 ) -> torch.Tensor:
     """A part of each row, normalised by the sums of all parts, which are as wide as this one."""
     further = dict(zip(roles, weight_bias))
-    wide, width = _wide(values), values.shape[-1]
-    blocks = _wide(sums).unflatten(-1, (-1, 64 if centered else 32))
+    wide, width = as_fp32(values), values.shape[-1]
+    blocks = as_fp32(sums).unflatten(-1, (-1, 64 if centered else 32))
     count = width * blocks.shape[-2]
     square = blocks[..., 0].sum(-1, keepdim=True) / count
     if centered:
@@ -120,8 +117,8 @@ def norm_by_sums(
     else:
         result = wide * torch.rsqrt(square + epsilon)
     if "weight" in further:
-        result = result * _wide(further["weight"]).reshape(-1)[:width]
-    return result + _wide(further["bias"]).reshape(-1)[:width] if "bias" in further else result
+        result = result * as_fp32(further["weight"]).reshape(-1)[:width]
+    return result + as_fp32(further["bias"]).reshape(-1)[:width] if "bias" in further else result
 
 
 @engine_function
@@ -133,11 +130,11 @@ def group_norm(
     channels = values.shape[-1]
     further = {}
     for role, vector in zip(roles, weight_bias):
-        flat = _wide(vector).reshape(-1)
+        flat = as_fp32(vector).reshape(-1)
         if flat.numel() != channels:
             flat = flat.reshape(-1, -(-width // 32) * 32)[:, :width].reshape(-1)[:channels]
         further[role] = flat
-    first = _wide(values).movedim(-1, 1)
+    first = as_fp32(values).movedim(-1, 1)
     result = torch.nn.functional.group_norm(first, groups, further.get("weight"), further.get("bias"), epsilon)
     return result.movedim(1, -1)
 
@@ -150,10 +147,10 @@ def _batch_moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 @engine_function
 def batch_norm(values: torch.Tensor, *further: torch.Tensor, epsilon: float, roles: Sequence[str]) -> torch.Tensor:
     """Batch norm by given mean and var, or by the batch's own where they are not given."""
-    named = {role: _wide(t) for role, t in zip(roles, further)}
+    named = {role: as_fp32(t) for role, t in zip(roles, further)}
     if "mean" not in named:
         named["mean"], named["var"] = _batch_moments(values)
-    result = (_wide(values) - named["mean"]) * torch.rsqrt(named["var"] + epsilon)
+    result = (as_fp32(values) - named["mean"]) * torch.rsqrt(named["var"] + epsilon)
     if "weight" in named:
         result = result * named["weight"]
     return result + named["bias"] if "bias" in named else result
@@ -180,14 +177,14 @@ def standardized(values: torch.Tensor, *, dims: Sequence[int], shape: Sequence[i
 
 
 def added(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return _wide(a) + _wide(b)
+    return as_fp32(a) + as_fp32(b)
 
 
 def rms_norm_across(values: Parts, *others: Parts, mesh: Sequence[int], axis: int, roles: Sequence[str], epsilon: float) -> Parts:
     """RMS norm of rows whose parts lie along a line of chips."""
     further = dict(zip(roles, others))
     count = len(values)
-    wide = [_wide(v) + _wide(further["residual"][i]) if "residual" in further else _wide(v) for i, v in enumerate(values)]
+    wide = [as_fp32(v) + as_fp32(further["residual"][i]) if "residual" in further else as_fp32(v) for i, v in enumerate(values)]
     out: Parts = list(wide)
     for group in groups(mesh, axis) if count > 1 else [[0]]:
         width = sum(wide[i].shape[-1] for i in group)
@@ -197,5 +194,5 @@ def rms_norm_across(values: Parts, *others: Parts, mesh: Sequence[int], axis: in
             out[i] = wide[i] * scale
             if "weight" in further:
                 weights = further["weight"]
-                out[i] = out[i] * _wide(weights[i % len(weights)]).reshape(-1)[: wide[i].shape[-1]]
+                out[i] = out[i] * as_fp32(weights[i % len(weights)]).reshape(-1)[: wide[i].shape[-1]]
     return out

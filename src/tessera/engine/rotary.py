@@ -6,10 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tessera.engine.choice import engine_function
-
-
-def _wide(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
+from tessera.engine.widening import widened
 
 
 def _fit(values: torch.Tensor, rows: int, width: int) -> torch.Tensor:
@@ -45,14 +42,14 @@ def rotary(
     whole: bool = True,
 ) -> torch.Tensor:
     """x cos + turned(x) sin over rows of the tables; `token` or `first_row` use one row for all. Answers `rows` by `width` (`whole`) or the input's own shape."""
-    x = _wide(_fit(values, rows, width))
+    x = widened(_fit(values, rows, width))
     tables = []
     for table in (cos, sin):
         if token is not None:
             table = table[..., token : token + 1, :]
         elif first_row:
             table = table[..., :1, :]
-        tables.append(_wide(_fit(table, 1 if table.shape[-2] == 1 else rows, width)))
+        tables.append(widened(_fit(table, 1 if table.shape[-2] == 1 else rows, width)))
     result = x * tables[0] + turned(x) * tables[1]
     return result if whole else result[..., : values.shape[-2], : values.shape[-1]]
 
@@ -62,14 +59,14 @@ def rotary_by_matrix(
     values: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, matrix: torch.Tensor, *, first_row: bool = False
 ) -> torch.Tensor:
     """x cos + (x M) sin, where M turns the columns of every 32 by itself."""
-    x = _wide(values)
+    x = widened(values)
     size = matrix.shape[-1]
-    square = _wide(matrix).reshape(-1, matrix.shape[-2], size)[0, :size]
+    square = widened(matrix).reshape(-1, matrix.shape[-2], size)[0, :size]
     blocks = F.pad(x, (0, -x.shape[-1] % size)).unflatten(-1, (-1, size))
     swapped = (blocks @ square).flatten(-2)[..., : x.shape[-1]]
     rows, width = x.shape[-2:]
     tables = []
     for table in (cos, sin):
         table = table[..., :1, :] if first_row else table
-        tables.append(_wide(_fit(table, 1 if table.shape[-2] == 1 else rows, width)))
+        tables.append(widened(_fit(table, 1 if table.shape[-2] == 1 else rows, width)))
     return x * tables[0] + swapped * tables[1]

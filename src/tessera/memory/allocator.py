@@ -18,6 +18,7 @@ from weakref import ReferenceType
 from tessera.memory.config import BufferType
 from tessera.memory.free_list import FreeList
 from tessera.memory.layout import BankPlan, bank_plan
+from tessera.memory.sharding import round_up
 
 if TYPE_CHECKING:
     from tessera.memory.spec import TensorSpec
@@ -117,8 +118,8 @@ class DeviceMemory:
                 f"worker_l1_size={worker_l1_size}: a worker of {board.name} has at most {l1.max_unreserved} B of L1 for tensors and kernels"
             )
         step = dram.alignment
-        self.l1_base = _up(l1.size - worker_l1_size, step) if worker_l1_size else l1.base
-        l1_end = self.l1_end = l1.size - _up(l1_small_size, step)
+        self.l1_base = round_up(l1.size - worker_l1_size, step) if worker_l1_size else l1.base
+        l1_end = self.l1_end = l1.size - round_up(l1_small_size, step)
         if l1_end < self.l1_base:
             raise RuntimeError(
                 f"l1_small_size={l1_small_size}: larger than the {l1.size - self.l1_base} B of L1 that a core of {board.name} has for tensors"
@@ -172,7 +173,7 @@ class DeviceMemory:
     def allocate_bytes(self, buffer_type: BufferType, size_per_bank: int) -> Allocation:
         """Raw room in every bank of a kind, for what is not a tensor (trace buffers, semaphores, circular buffers)."""
         step = self.board.dram.alignment
-        size = _up(size_per_bank, step)
+        size = round_up(size_per_bank, step)
         plan = BankPlan(buffer_type, size, size, self.num_banks(buffer_type), self.num_banks(buffer_type), size)
         region = self._regions[buffer_type]
         if self._late:
@@ -309,7 +310,3 @@ class DeviceMemory:
         """Peaks count from now on."""
         for region in self._regions.values():
             region.peak = region.allocated
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.formats.dtype import Layout
 from tessera.memory.config import BufferType, ShardDistributionStrategy, ShardOrientation, TensorMemoryLayout
+from tessera.memory.sharding import round_up
 
 if TYPE_CHECKING:
     from tessera.memory.config import MemoryConfig
@@ -57,10 +58,6 @@ class PageAt(NamedTuple):
     """From the buffer's address."""
 
 
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
-
-
 def bank_plan(spec: TensorSpec, board: Board) -> BankPlan:
     """Page arithmetic of a spec on a board; RuntimeError when its shard grid names a core without a bank."""
     config = spec.memory_config
@@ -68,7 +65,7 @@ def bank_plan(spec: TensorSpec, board: Board) -> BankPlan:
     in_dram = buffer_type in _IN_DRAM
     alignment = board.dram.alignment if in_dram else board.l1.alignment
     page, count = spec.page_size, spec.num_pages
-    aligned = _up(page, alignment)
+    aligned = round_up(page, alignment)
     if not spec.is_sharded or (config.shard_spec is None and config.nd_shard_spec is None):
         if buffer_type is BufferType.L1_SMALL:
             raise RuntimeError("L1_SMALL only supports sharded allocations: memory_config is interleaved; give it a shard spec")
@@ -84,7 +81,7 @@ def bank_plan(spec: TensorSpec, board: Board) -> BankPlan:
 
 def _aligned(size: int, board: Board) -> int:
     """Blocks of every bank start at the alignment of DRAM, which the chip uses for L1 too."""
-    return _up(size, board.dram.alignment)
+    return round_up(size, board.dram.alignment)
 
 
 def _cores(config: MemoryConfig) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,7 @@ from tessera.runtime.launch import launch
 from tessera.runtime.tensor import Tensor
 from ttnn.decorators import operation
 from ttnn.host_methods import with_padding
-from ttnn.operations.memory import scheme_config
+from ttnn.operations.memory import same, scheme_config
 from ttnn.operations.reshaping import reshape
 from ttnn.operations.rules import like, name_of, require, require_device
 from ttnn.operations.slicing import slice_
@@ -169,7 +169,7 @@ def fill_implicit_tile_padding(input_tensor: Tensor, fill_value: float, *, memor
     require(spec.dtype not in (DataType.UINT8, DataType.INT8), f"fill_implicit_tile_padding: Unsupported datatype {name_of(spec.dtype)}")
     filled = launch(
         "FillPadDeviceOperation",
-        lambda values: values,
+        same,
         [input_tensor],
         like(input_tensor, memory_config=memory_config),
         key=fill_value,

@@ -20,6 +20,7 @@ from tessera.runtime.tensor import Tensor
 from ttnn.core import TORCH_OF_DTYPE
 from ttnn.decorators import operation
 from ttnn.host_methods import with_padding
+from ttnn.operations.memory import same
 from ttnn.operations.rules import like, require
 from ttnn.tensor import as_torch, host_tensor, require_allocated, spec_for
 
@@ -242,10 +243,6 @@ def from_device(tensor: Tensor, blocking: bool = True, *, queue_id: Any = None) 
     return Tensor.of(tensor.spec, buffer, topology)
 
 
-def _same(values: torch.Tensor) -> torch.Tensor:
-    return values
-
-
 @operation("ttnn.to_layout", golden=lambda tensor, *_, **__: tensor)
 def to_layout(
     tensor: Tensor,
@@ -271,7 +268,7 @@ def to_layout(
             f"to_layout: dtype cannot be different from tensor dtype when converting to ROW_MAJOR_LAYOUT on device; got {dtype} for a tensor of {spec.dtype}",
         )
         out = like(tensor, layout=layout, dtype=natural, memory_config=memory_config)
-        return launch("UntilizeDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
+        return launch("UntilizeDeviceOperation", same, [tensor], out)  # type: ignore[no-any-return]
     aligned = all(d % t == 0 for d, t in zip(spec.dims[-2:], spec.tile.tile_shape)) and len(spec.dims) >= 2
     require(
         spec.dtype != DataType.INT8,
@@ -289,8 +286,8 @@ def to_layout(
     )
     out = like(tensor, layout=layout, dtype=natural if dtype is None else dtype, memory_config=memory_config)
     if aligned:
-        return launch("TilizeDeviceOperation", _same, [tensor], out)  # type: ignore[no-any-return]
-    return with_padding(launch("TilizeWithValPaddingDeviceOperation", _same, [tensor], out), pad_value)
+        return launch("TilizeDeviceOperation", same, [tensor], out)  # type: ignore[no-any-return]
+    return with_padding(launch("TilizeWithValPaddingDeviceOperation", same, [tensor], out), pad_value)
 
 
 def _to_layout_on_host(tensor: Tensor, layout: Layout) -> Tensor:
@@ -303,7 +300,7 @@ def _to_layout_on_host(tensor: Tensor, layout: Layout) -> Tensor:
         )
         return tensor
     require(spec.dtype != DataType.FP8_E4M3, "to_layout: pad: FP8_E4M3 is not supported on the host in TILE layout")
-    return on_host(_same, [tensor], like(tensor, layout=layout))
+    return on_host(same, [tensor], like(tensor, layout=layout))
 
 
 @operation("ttnn.deallocate", planned=False)

@@ -14,6 +14,7 @@ from tessera.formats.dtype import DataType, Layout
 from tessera.formats.shape import Shape
 from tessera.memory.config import BufferType, MemoryConfig, ShardOrientation, ShardSpec, TensorMemoryLayout
 from tessera.memory.geometry import CoreRangeSet, rectangle
+from tessera.memory.sharding import round_up
 from tessera.memory.spec import TensorSpec
 from tessera.memory.work import num_cores_to_corerangeset
 from tessera.runtime.launch import launch
@@ -25,10 +26,6 @@ from ttnn.operations.rules import require, require_device
 HEIGHT, WIDTH, BLOCK = TensorMemoryLayout.HEIGHT_SHARDED, TensorMemoryLayout.WIDTH_SHARDED, TensorMemoryLayout.BLOCK_SHARDED
 #: Channels that a row of a shard is rounded up to.
 LANE = 16
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
 
 
 def spread(tensor: Tensor, rows: int, channels: int, layout: Layout, asked: TensorMemoryLayout | None, strided: bool) -> MemoryConfig:
@@ -49,19 +46,19 @@ def spread(tensor: Tensor, rows: int, channels: int, layout: Layout, asked: Tens
             scheme = BLOCK if tensor.spec.layout == Layout.TILE and not strided else WIDTH
         else:
             scheme = HEIGHT
-    width = _up(channels, lane)
+    width = round_up(channels, lane)
     if scheme == HEIGHT:
-        height = _up(math.ceil(rows / cores), unit)
+        height = round_up(math.ceil(rows / cores), unit)
         used = num_cores_to_corerangeset(math.ceil(rows / height), grid, True)
         shape = [height, width]
     elif scheme == WIDTH:
         used = num_cores_to_corerangeset(min(cores, width // lane), grid, True)
-        shape = [_up(rows, unit), _up(math.ceil(width / (width // lane)), lane)]
+        shape = [round_up(rows, unit), round_up(math.ceil(width / (width // lane)), lane)]
     else:
         columns = min(grid.x, width // (32 if asked is None and width >= 64 else lane))
-        height = _up(math.ceil(rows / grid.y), unit)
+        height = round_up(math.ceil(rows / grid.y), unit)
         used = CoreRangeSet([rectangle(0, 0, columns - 1, math.ceil(rows / height) - 1)])
-        shape = [height, _up(math.ceil(width / columns), lane)]
+        shape = [height, round_up(math.ceil(width / columns), lane)]
     return MemoryConfig(scheme, BufferType.L1, ShardSpec(used, shape, ShardOrientation.ROW_MAJOR))
 
 
@@ -80,7 +77,7 @@ def _output(
     config = memory_config if memory_config is not None else spread(tensor, rows, channels, layout, asked, strided)
     spec = TensorSpec.of(Shape.of((1, 1, rows, channels)), dtype, layout)
     lane = 32 if layout == Layout.TILE else LANE
-    padded = _up(channels, lane)
+    padded = round_up(channels, lane)
     if config.is_sharded() and spec.padded_shape[-1] != padded:
         shard = config.shard_spec
         assert shard is not None

@@ -16,6 +16,7 @@ from tessera.engine import convolution as engine
 from tessera.formats.dtype import FORMATS, DataType, Layout
 from tessera.formats.rounding import to_grid
 from tessera.formats.shape import Shape
+from tessera.memory.sharding import round_up
 from tessera.memory.spec import TensorSpec
 from tessera.runtime.buffer import Buffer
 from tessera.runtime.device import Device
@@ -136,17 +137,13 @@ def prepared(weight: Tensor, kernel: torch.Tensor, form: Form, dtype: DataType, 
     spec = TensorSpec.of(Shape.of(tuple(rows.shape)), dtype, Layout.TILE)
     height, width = form.kernel
     if layout == Layout.ROW_MAJOR:
-        each = _up(-(-form.ins // form.lanes), 8)
-        lines = _up(width * each, 32) * height * -(-form.ins // each)
+        each = round_up(-(-form.ins // form.lanes), 8)
+        lines = round_up(width * each, 32) * height * -(-form.ins // each)
     else:
-        lines = _up(form.ins, 32) * height * width
+        lines = round_up(form.ins, 32) * height * width
     if lines > spec.padded_shape[-2]:
         spec = spec.padded_to((1, 1, lines, spec.padded_shape[-1]))
     return Tensor.of(spec, device.new_buffer(spec, [rows] * device.num_chips))
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
 
 
 def flat_bias(bias: Tensor, dtype: DataType, device: Device) -> Tensor:
